@@ -1,0 +1,59 @@
+//! What a driver says of itself, before anything is connected.
+
+use super::{Resp, Settings, Topology};
+
+/// What one explicit pipeline may hold on a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PipelineReach {
+    /// Any keys; the client splits by node.
+    AnySlot,
+    /// Keys of one slot only.
+    OneSlot,
+}
+
+/// A driver's statement about its client, its connections and its habits.
+#[derive(Clone, Copy, Debug)]
+pub struct Descriptor {
+    /// Name, as configuration and results use it.
+    pub name: &'static str,
+    /// The client crate, as the registry knows it.
+    pub client: &'static str,
+    /// One line: what kind of connection.
+    pub summary: &'static str,
+    /// The client's documentation that the driver follows.
+    pub documentation: &'static str,
+    /// Where it can run with [`super::Strategy::Native`].
+    pub topologies: &'static [Topology],
+    /// Protocol versions.
+    pub resp: &'static [Resp],
+    /// Connections it opens with [`super::Strategy::Native`]: to a standalone server, or to each master of a cluster.
+    pub connections: fn(&Settings, Topology) -> usize,
+    /// Most connections that can be asked for.
+    pub most_connections: usize,
+    /// Commands that a checkout sends beside the user's own, lower case. The audit counts them apart.
+    pub checkout: &'static [&'static str],
+    /// Reach of an explicit pipeline on a cluster.
+    pub pipeline_reach: PipelineReach,
+    /// What the profile `tuned` can't equalise, and anything else a reader of its figures must know.
+    pub notes: &'static [&'static str],
+}
+
+impl Descriptor {
+    /// The client's exact version, read from the lock file that this build was made with.
+    #[must_use]
+    pub fn version(&self) -> &'static str {
+        crate::versions::of(self.client)
+    }
+
+    /// `redis 1.8.1`.
+    #[must_use]
+    pub fn client_version(&self) -> String {
+        format!("{} {}", self.client, self.version())
+    }
+
+    /// Whether the driver itself, without our routing, runs on `topology`.
+    #[must_use]
+    pub fn runs_on(&self, topology: Topology) -> bool {
+        self.topologies.contains(&topology)
+    }
+}

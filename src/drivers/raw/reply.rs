@@ -1,0 +1,90 @@
+//! A reply of the raw driver: the frame as it came, parsed by whoever asked.
+
+use bytes::Bytes;
+
+use crate::drivers::{Error, Reply, Value};
+use crate::resp::{Scanner, parse};
+
+/// One whole RESP frame that is not an error.
+#[derive(Clone, Debug)]
+pub struct Frame(Bytes);
+
+impl Frame {
+    /// Tells an error reply from a reply.
+    ///
+    /// # Errors
+    /// [`Error::Server`] for an error frame.
+    pub fn new(frame: Bytes) -> Result<Self, Error> {
+        match frame.first() {
+            Some(b'-') => Err(Error::server(&String::from_utf8_lossy(&frame))),
+            Some(b'!') => match parse(&frame) {
+                Ok(Value::Error(text)) => Err(Error::server(&text)),
+                _ => Err(Error::Protocol("a malformed error reply".into())),
+            },
+            _ => Ok(Self(frame)),
+        }
+    }
+
+    /// The bytes of a bulk string, without copying.
+    #[must_use]
+    pub fn string(&self) -> Option<&[u8]> {
+        string_range(&self.0).map(|(start, end)| &self.0[start..end])
+    }
+
+    fn unexpected(&self, wanted: &str) -> Error {
+        Error::unexpected(wanted, parse(&self.0).map_or("a malformed frame", |value| value.kind()))
+    }
+}
+
+/// Where the bytes of a bulk string frame are.
+fn string_range(frame: &[u8]) -> Option<(usize, usize)> {
+    if frame.first() != Some(&b'$') || frame.get(1) == Some(&b'-') {
+        return None;
+    }
+    let line = memchr::memchr(b'\r', frame)?;
+    Some((line + 2, frame.len() - 2))
+}
+
+impl Reply for Frame {
+    type Blob = Bytes;
+
+    fn into_blob(self) -> Result<Option<Bytes>, Error> {
+        if let Some((start, end)) = string_range(&self.0) {
+            return Ok(Some(self.0.slice(start..end)));
+        }
+        match &self.0[..] {
+            b"$-1\r\n" | b"_\r\n" => Ok(None),
+            [b'+', .., b'\r', b'\n'] => Ok(Some(self.0.slice(1..self.0.len() - 2))),
+            _ => Err(self.unexpected("a string")),
+        }
+    }
+
+    fn into_blobs(self) -> Result<Vec<Bytes>, Error> {
+        let line = match self.0.first() {
+            Some(b'*' | b'~') => memchr::memchr(b'\r', &self.0).unwrap_or(0),
+            _ => return Err(self.unexpected("an array of strings")),
+        };
+        let count: usize = std::str::from_utf8(&self.0[1..line]).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+        let mut blobs = Vec::with_capacity(count);
+        let mut start = line + 2;
+        let mut scanner = Scanner::default();
+        for _ in 0..count {
+            let length = match scanner.frame(&self.0[start..]) {
+                Ok(Some(length)) => length,
+                _ => return Err(self.unexpected("an array of strings")),
+            };
+            let (from, to) = string_range(&self.0[start..start + length]).ok_or_else(|| self.unexpected("an array of strings"))?;
+            blobs.push(self.0.slice(start + from..start + to));
+            start += length;
+        }
+        Ok(blobs)
+    }
+
+    fn into_ok(self) -> Result<(), Error> {
+        if &self.0[..] == b"+OK\r\n" { Ok(()) } else { Err(self.unexpected("OK")) }
+    }
+
+    fn into_value(self) -> Result<Value, Error> {
+        parse(&self.0).map_err(|error| Error::Protocol(error.to_string()))
+    }
+}

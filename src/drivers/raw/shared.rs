@@ -1,0 +1,233 @@
+//! A connection that many callers share: commands queue up in one buffer, a writer task sends whatever is queued,
+//! a reader task hands out the replies in order.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::AsyncWriteExt;
+use tokio::sync::{Notify, oneshot};
+
+use super::Frame;
+use crate::drivers::{Command, Error, PipelineReplies, Settings};
+use crate::net::{Connection, Endpoint, ReadHalf, WriteHalf, read_more};
+use crate::resp::{Frames, encode_words};
+
+/// A multiplexed bare connection.
+#[derive(Clone)]
+pub struct Shared(Arc<Handle>);
+
+/// What the callers hold. The two tasks hold `Inner`; when the last handle goes, the connection ends and they with it.
+struct Handle {
+    inner: Arc<Inner>,
+    timeout: Option<Duration>,
+}
+
+struct Inner {
+    state: Mutex<State>,
+    /// Rung when `State::out` stops being empty, and when the connection ends.
+    bell: Notify,
+}
+
+struct State {
+    /// Encoded commands that were not yet taken by the writer.
+    out: Vec<u8>,
+    /// Who waits for which reply, in the order of the commands.
+    waiting: VecDeque<Waiter>,
+    /// Why the connection ended.
+    ended: Option<Error>,
+}
+
+enum Waiter {
+    One(oneshot::Sender<Result<Bytes, Error>>),
+    Many { left: usize, frames: Vec<Bytes>, sender: oneshot::Sender<Result<Vec<Bytes>, Error>> },
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the connection: everybody who waits gets the reason.
+    fn end(&self, reason: &Error) {
+        let waiting = {
+            let mut state = self.lock();
+            state.ended.get_or_insert_with(|| reason.clone());
+            state.out.clear();
+            std::mem::take(&mut state.waiting)
+        };
+        for waiter in waiting {
+            match waiter {
+                Waiter::One(sender) => drop(sender.send(Err(reason.clone()))),
+                Waiter::Many { sender, .. } => drop(sender.send(Err(reason.clone()))),
+            }
+        }
+        self.bell.notify_one();
+    }
+
+    /// Appends to the queue and rings for the writer if it was empty.
+    fn enqueue(&self, waiter: Waiter, encode: impl FnOnce(&mut Vec<u8>)) -> Result<(), Error> {
+        let first = {
+            let mut state = self.lock();
+            if let Some(reason) = &state.ended {
+                return Err(reason.clone());
+            }
+            let first = state.out.is_empty();
+            encode(&mut state.out);
+            state.waiting.push_back(waiter);
+            first
+        };
+        if first {
+            self.bell.notify_one();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.inner.end(&closed());
+    }
+}
+
+fn closed() -> Error {
+    Error::Client("the connection was closed".into())
+}
+
+impl Shared {
+    /// Opens one connection and starts its two tasks.
+    ///
+    /// # Errors
+    /// As [`Connection::open`].
+    pub async fn connect(endpoint: &Endpoint, settings: &Settings) -> Result<Self, Error> {
+        let connection = Connection::open(endpoint, settings.resp, settings.nodelay().unwrap_or(false)).await?;
+        let (stream, buffer) = connection.into_stream();
+        let (read, write) = stream.into_split();
+        let state = State { out: Vec::new(), waiting: VecDeque::new(), ended: None };
+        let inner = Arc::new(Inner { state: Mutex::new(state), bell: Notify::new() });
+        tokio::spawn(write_queued(inner.clone(), write));
+        tokio::spawn(read_replies(inner.clone(), read, buffer));
+        Ok(Self(Arc::new(Handle { inner, timeout: super::client_timeout(settings) })))
+    }
+
+    async fn one(&self, encode: impl FnOnce(&mut Vec<u8>)) -> Result<Frame, Error> {
+        let (sender, receiver) = oneshot::channel();
+        self.0.inner.enqueue(Waiter::One(sender), encode)?;
+        super::limited(self.0.timeout, async { Frame::new(receiver.await.unwrap_or_else(|_| Err(closed()))?) }).await
+    }
+
+    /// One command of the given words.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub async fn words(&self, words: &[&[u8]]) -> Result<Frame, Error> {
+        self.one(|out| encode_words(out, words)).await
+    }
+
+    /// One command.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub async fn call(&self, command: &Command) -> Result<Frame, Error> {
+        self.one(|out| command.encode(out)).await
+    }
+
+    /// Several commands in one write.
+    ///
+    /// # Errors
+    /// [`Error`] of the connection; error replies are in the list.
+    pub async fn pipeline(&self, commands: &[Command]) -> Result<PipelineReplies<Frame>, Error> {
+        if commands.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (sender, receiver) = oneshot::channel();
+        let waiter = Waiter::Many { left: commands.len(), frames: Vec::with_capacity(commands.len()), sender };
+        self.0.inner.enqueue(waiter, |out| commands.iter().for_each(|command| command.encode(out)))?;
+        super::limited(self.0.timeout, async {
+            let frames = receiver.await.unwrap_or_else(|_| Err(closed()))?;
+            Ok(frames.into_iter().map(Frame::new).collect())
+        })
+        .await
+    }
+
+    /// Ends the connection for all who share it.
+    pub fn close(&self) {
+        self.0.inner.end(&closed());
+    }
+}
+
+/// Sends whatever is queued, as soon as the previous write is done.
+async fn write_queued(inner: Arc<Inner>, mut socket: WriteHalf) {
+    let mut batch = Vec::new();
+    loop {
+        batch.clear();
+        let ended = {
+            let mut state = inner.lock();
+            std::mem::swap(&mut batch, &mut state.out);
+            state.ended.is_some()
+        };
+        if ended {
+            // An error here changes nothing: the connection is given up.
+            let _ = socket.shutdown().await;
+            return;
+        }
+        if batch.is_empty() {
+            inner.bell.notified().await;
+            continue;
+        }
+        let written = match socket.write_all(&batch).await {
+            Ok(()) => socket.flush().await,
+            failed => failed,
+        };
+        if let Err(error) = written {
+            inner.end(&Error::Connection(error.to_string()));
+        }
+    }
+}
+
+/// Hands out replies in the order of their commands.
+async fn read_replies(inner: Arc<Inner>, mut socket: ReadHalf, mut buffer: BytesMut) {
+    let mut frames = Frames::default();
+    loop {
+        if let Err(error) = hand_out(&inner, &mut frames, &mut buffer) {
+            return inner.end(&error);
+        }
+        match read_more(&mut socket, &mut buffer).await {
+            Ok(0) => return inner.end(&Error::Connection("the server closed the connection".into())),
+            Ok(_) => {}
+            Err(error) => return inner.end(&error),
+        }
+    }
+}
+
+/// Gives every whole frame of `buffer` to the caller it belongs to.
+fn hand_out(inner: &Inner, frames: &mut Frames, buffer: &mut BytesMut) -> Result<(), Error> {
+    while let Some(frame) = frames.next(buffer).map_err(|error| Error::Protocol(error.to_string()))? {
+        // Pushes of RESP3 are nobody's reply.
+        if frame.first() == Some(&b'>') {
+            continue;
+        }
+        let mut state = inner.lock();
+        let Some(waiter) = state.waiting.pop_front() else {
+            return Err(Error::Protocol("a reply that nobody asked for".into()));
+        };
+        // A failed send means that the caller gave up; the reply is dropped and the order kept.
+        match waiter {
+            Waiter::One(sender) => {
+                drop(state);
+                let _ = sender.send(Ok(frame));
+            }
+            Waiter::Many { left, frames: mut collected, sender } => {
+                collected.push(frame);
+                if left > 1 {
+                    state.waiting.push_front(Waiter::Many { left: left - 1, frames: collected, sender });
+                } else {
+                    drop(state);
+                    let _ = sender.send(Ok(collected));
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,17 @@
+//! Compare Redis client crates, their pools and their pipeline windows under the same work, audited by the server.
+//!
+//! The command-line tool is `rcb`; `cargo bench` runs the Criterion benches. As a library this crate offers the
+//! [driver contract](drivers), the [pipeline window](window) that can be wrapped around any client, and what
+//! measures them.
+//!
+//! Dependencies flow one way: `cli → report → workload → drivers, target, measure`, with `record` at the bottom.
+
+#![deny(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod drivers;
+pub mod error;
+pub mod net;
+pub mod resp;
+pub mod versions;
+pub mod window;
