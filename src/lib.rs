@@ -15,3 +15,7 @@ pub mod net;
 pub mod resp;
 pub mod versions;
 pub mod window;
+pub mod measure;
+pub mod target;
+pub mod workload;
+pub mod record;

@@ -1,0 +1,109 @@
+//! A global allocator that counts, cheap enough to leave on.
+//!
+//! The binaries of this package install it with
+//! `#[global_allocator] static ALLOCATOR: CountingAllocator = CountingAllocator;`. What it costs is a figure of
+//! `rcb calibrate`.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::ops::Sub;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// The system's allocator with two counters per thread.
+pub struct CountingAllocator;
+
+/// Allocations made so far, by the whole process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Allocations {
+    /// Calls of `alloc`, `alloc_zeroed` and `realloc`.
+    pub count: u64,
+    /// Bytes that these calls asked for; a `realloc` counts its whole new size.
+    pub bytes: u64,
+}
+
+impl Sub for Allocations {
+    type Output = Self;
+    fn sub(self, before: Self) -> Self {
+        Self { count: self.count - before.count, bytes: self.bytes - before.bytes }
+    }
+}
+
+/// Threads beyond this many share one pair of counters.
+const SHARDS: usize = 256;
+
+/// Counters on cache lines of their own, so that threads do not slow each other.
+#[repr(align(128))]
+struct Shard {
+    count: AtomicU64,
+    bytes: AtomicU64,
+}
+
+static COUNTERS: [Shard; SHARDS + 1] = [const { Shard { count: AtomicU64::new(0), bytes: AtomicU64::new(0) } }; SHARDS + 1];
+static NEXT_SHARD: AtomicUsize = AtomicUsize::new(0);
+static INSTALLED: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// This thread's shard, `usize::MAX` before its first allocation. Const and without a destructor, so that using it
+    /// never allocates.
+    static SHARD: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+fn count(bytes: usize) {
+    let shard = SHARD.try_with(|shard| {
+        if shard.get() == usize::MAX {
+            shard.set(NEXT_SHARD.fetch_add(1, Relaxed).min(SHARDS));
+            INSTALLED.store(true, Relaxed);
+        }
+        shard.get()
+    });
+    // A thread that is being torn down counts in the common shard.
+    let shard = shard.unwrap_or(SHARDS);
+    let counters = &COUNTERS[shard];
+    if shard < SHARDS {
+        // Only this thread writes here, so no locked instruction is needed.
+        counters.count.store(counters.count.load(Relaxed) + 1, Relaxed);
+        counters.bytes.store(counters.bytes.load(Relaxed) + bytes as u64, Relaxed);
+    } else {
+        counters.count.fetch_add(1, Relaxed);
+        counters.bytes.fetch_add(bytes as u64, Relaxed);
+    }
+}
+
+// SAFETY: every method passes its arguments unchanged to the system's allocator, whose contract is the same; counting
+// touches only atomics and a thread-local that needs neither initialisation nor a destructor, so it can't allocate or unwind.
+#[allow(unsafe_code)]
+unsafe impl GlobalAlloc for CountingAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: the caller keeps the contract of `alloc_zeroed`.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        count(new_size);
+        // SAFETY: the caller keeps the contract of `realloc`.
+        unsafe { System.realloc(pointer, layout, new_size) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `dealloc`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+/// What was allocated so far; `None` when the counting allocator is not this program's allocator.
+#[must_use]
+pub fn allocations() -> Option<Allocations> {
+    INSTALLED.load(Relaxed).then(|| {
+        COUNTERS.iter().fold(Allocations::default(), |sum, shard| Allocations {
+            count: sum.count + shard.count.load(Relaxed),
+            bytes: sum.bytes + shard.bytes.load(Relaxed),
+        })
+    })
+}

@@ -1,0 +1,3 @@
+use serde::{Deserialize, Serialize};
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {}

@@ -1,0 +1,11 @@
+//! Clock, CPU, allocations and memory of this process, and the environment it runs in.
+//!
+//! Knows neither client nor workload.
+
+pub mod alloc;
+mod environment;
+mod usage;
+
+pub use alloc::{Allocations, CountingAllocator, allocations};
+pub use environment::Environment;
+pub use usage::{Snapshot, Usage, peak_memory, reset_peak_memory};

@@ -1,0 +1,11 @@
+//! The versioned result model: what a run measured, with all that could sway it. `docs/FORMAT.md` describes the file.
+//!
+//! Every table, chart and export is derived from this. At the bottom: it depends on plain data of the other modules only.
+
+mod cell;
+mod file;
+mod measurement;
+
+pub use cell::{Cell, CellSettings, Runtime, RuntimeFlavour};
+pub use file::{BadRecord, FORMAT, Record, TargetFacts, VERSION, timestamp};
+pub use measurement::{Mark, Measurement, Outcome, Row, Sample};

@@ -1,0 +1,197 @@
+//! GET, SET or HKEYS over a keyspace of our own, each reply checked.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use serde::{Deserialize, Serialize};
+
+use crate::drivers::{Command, Commands, Error, Reply, Value};
+
+/// The command that is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Operation {
+    /// `GET` of a string of `payload` bytes.
+    Get,
+    /// `SET` of a string of `payload` bytes.
+    Set,
+    /// `HKEYS` of a hash of `fields` fields.
+    Hkeys,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Operation::Get => "get",
+            Operation::Set => "set",
+            Operation::Hkeys => "hkeys",
+        })
+    }
+}
+
+/// One command over a keyspace.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Workload {
+    /// What is sent.
+    pub operation: Operation,
+    /// Bytes of a value (`get`, `set`), 0 for `hkeys`.
+    pub payload: usize,
+    /// Fields of a hash (`hkeys`), 0 for the others.
+    pub fields: usize,
+    /// Keys in the keyspace, used in turn.
+    pub keys: usize,
+}
+
+/// Every key that this crate writes begins so.
+pub const PREFIX: &str = "rcb:";
+
+/// How many keys are written or deleted at the same time while preparing.
+const PREPARE_AT_ONCE: usize = 64;
+
+/// The keyspace of one workload: keys and values made once, so that the timed path allocates none.
+pub struct Keyspace {
+    workload: Workload,
+    keys: Vec<Vec<u8>>,
+    value: Vec<u8>,
+}
+
+impl Keyspace {
+    /// Makes the keys (under [`PREFIX`] and `name`, which must be this run's own) and the value.
+    #[must_use]
+    pub fn new(workload: &Workload, name: &str) -> Arc<Self> {
+        let keys = (0..workload.keys.max(1)).map(|index| format!("{PREFIX}{name}:{}:{index}", workload.operation).into_bytes()).collect();
+        // Bytes of any value, the same in every run.
+        let mut value = vec![0; workload.payload];
+        StdRng::seed_from_u64(0x5EED).fill(&mut value[..]);
+        Arc::new(Self { workload: workload.clone(), keys, value })
+    }
+
+    /// The key of the `index`-th operation.
+    #[must_use]
+    pub fn key(&self, index: usize) -> &[u8] {
+        &self.keys[index % self.keys.len()]
+    }
+
+    /// Number of keys.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Never: there is at least one key.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// The lower-case command that each operation executes on the server.
+    #[must_use]
+    pub fn command(&self) -> &'static str {
+        match self.workload.operation {
+            Operation::Get => "get",
+            Operation::Set => "set",
+            Operation::Hkeys => "hkeys",
+        }
+    }
+
+    fn field(index: usize) -> String {
+        format!("field:{index:08}")
+    }
+
+    async fn each_key<C: Commands>(&self, client: &C, command: impl Fn(&[u8]) -> Command) -> Result<(), Error> {
+        let commands: Vec<Command> = self.keys.iter().map(|key| command(key)).collect();
+        stream::iter(commands)
+            .map(|command| async move { client.call(&command).await.map(drop) })
+            .buffer_unordered(PREPARE_AT_ONCE)
+            .try_collect::<()>()
+            .await
+    }
+
+    /// Writes every key, outside any clock.
+    ///
+    /// # Errors
+    /// The first that a command met.
+    pub async fn prepare<C: Commands>(&self, client: &C) -> Result<(), Error> {
+        self.remove(client).await?;
+        self.each_key(client, |key| match self.workload.operation {
+            Operation::Get | Operation::Set => Command::set(key, &self.value),
+            Operation::Hkeys => (0..self.workload.fields.max(1))
+                .fold(Command::new("HSET").arg(key), |command, index| command.arg(Self::field(index)).arg("value")),
+        })
+        .await
+    }
+
+    /// Deletes every key.
+    ///
+    /// # Errors
+    /// The first that a command met.
+    pub async fn remove<C: Commands>(&self, client: &C) -> Result<(), Error> {
+        self.each_key(client, |key| Command::new("DEL").arg(key)).await
+    }
+
+    /// Does the work once and checks every byte of the reply; for `set`, of what was stored.
+    ///
+    /// # Errors
+    /// [`Error::Protocol`] when a reply is not what was written, and whatever the command met.
+    pub async fn verify<C: Commands>(&self, client: &C) -> Result<(), Error> {
+        for key in self.keys.iter().take(16) {
+            match self.workload.operation {
+                Operation::Get => self.verify_value(client.get(key).await?.as_ref().map(AsRef::as_ref))?,
+                Operation::Set => {
+                    client.set(key, &self.value).await?;
+                    let stored = client.call(&Command::get(key)).await?.into_value()?;
+                    self.verify_value(stored.as_bytes())?;
+                    if matches!(stored, Value::Nil) {
+                        return Err(Error::Protocol("SET stored nothing".into()));
+                    }
+                }
+                Operation::Hkeys => {
+                    let mut fields: Vec<Vec<u8>> = client.hkeys(key).await?.iter().map(|field| field.as_ref().to_vec()).collect();
+                    fields.sort();
+                    let wanted: Vec<Vec<u8>> = (0..self.workload.fields.max(1)).map(|index| Self::field(index).into_bytes()).collect();
+                    if fields != wanted {
+                        return Err(Error::Protocol(format!("HKEYS returned {} other fields than were written", fields.len())));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn verify_value(&self, got: Option<&[u8]>) -> Result<(), Error> {
+        match got {
+            Some(bytes) if bytes == self.value => Ok(()),
+            Some(bytes) => Err(Error::Protocol(format!("GET returned {} other bytes than were written", bytes.len()))),
+            None => Err(Error::Protocol("GET found no value where one was written".into())),
+        }
+    }
+
+    /// One timed operation: the client's typed call, and a check of the reply that costs next to nothing.
+    ///
+    /// # Errors
+    /// Those of the command, and [`Error::Protocol`] for a reply of the wrong length.
+    #[inline]
+    pub async fn operate<C: Commands>(&self, client: &C, index: usize) -> Result<(), Error> {
+        let key = self.key(index);
+        match self.workload.operation {
+            Operation::Get => match client.get(key).await? {
+                Some(value) if value.as_ref().len() == self.value.len() => Ok(()),
+                other => Err(self.wrong_length("GET", other.map(|value| value.as_ref().len()))),
+            },
+            Operation::Set => client.set(key, &self.value).await,
+            Operation::Hkeys => {
+                let fields = client.hkeys(key).await?;
+                if fields.len() == self.workload.fields.max(1) { Ok(()) } else { Err(self.wrong_length("HKEYS", Some(fields.len()))) }
+            }
+        }
+    }
+
+    #[cold]
+    fn wrong_length(&self, command: &str, got: Option<usize>) -> Error {
+        let got = got.map_or("nothing".to_owned(), |length| format!("a reply of length {length}"));
+        Error::Protocol(format!("{command} returned {got}, not what was written"))
+    }
+}

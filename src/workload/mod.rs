@@ -1,0 +1,8 @@
+//! What is done, generic over the driver. Never names a client.
+
+pub mod commands;
+mod run;
+mod runner;
+
+pub use run::{Failure, Load, Run, measure};
+pub use runner::{Runner, open, runs_on};
