@@ -19,3 +19,4 @@ pub mod measure;
 pub mod target;
 pub mod workload;
 pub mod record;
+pub mod plan;

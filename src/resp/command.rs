@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn finds_the_key_where_each_command_keeps_it() {
         let key = |text: &str| {
-            let mut words = text.split(' ');
+            let words = text.split(' ');
             let command = words.fold(None, |command: Option<Command>, word| {
                 Some(command.map_or_else(|| Command::new(word), |command| command.arg(word)))
             });

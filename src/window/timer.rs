@@ -111,8 +111,11 @@ mod platform {
 
     impl Timer for PreciseTimer {
         async fn wait(&mut self, window: Duration) {
-            let start = Instant::now();
-            let deadline = start + window;
+            // A timerfd set to zero is disarmed and would never expire.
+            if window.is_zero() {
+                return;
+            }
+            let deadline = Instant::now() + window;
             // Never more than half of the window is yielded away.
             let early = self.early.min(window / 2);
             let aimed = deadline - early;

@@ -1,0 +1,351 @@
+//! The model of `bench.toml` and its checks.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::drivers::{self, Profile, Resp, Scope};
+use crate::record::{Runtime, RuntimeFlavour};
+use crate::workload::commands::Operation;
+
+/// Everything in `bench.toml`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BenchConfig {
+    /// The tokio runtime of the clients.
+    #[serde(default)]
+    pub runtime: RuntimeConfig,
+    /// How long each cell is measured.
+    #[serde(default)]
+    pub timing: TimingConfig,
+    /// Settings that all cells share.
+    #[serde(default)]
+    pub connection: ConnectionConfig,
+    /// Masters and replicas of a cluster that the benches start.
+    #[serde(default)]
+    pub cluster: ClusterConfig,
+    /// `cargo bench --bench pipeline_window`.
+    pub pipeline_window: WindowConfig,
+    /// `cargo bench --bench commands`.
+    pub commands: CommandsConfig,
+}
+
+/// The tokio runtime of the clients.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RuntimeConfig {
+    /// `multi-thread` or `current-thread`.
+    pub flavour: RuntimeFlavour,
+    /// Worker threads, 0 = as many as cores. For `multi-thread` only.
+    pub workers: usize,
+}
+
+/// How long each cell is measured, before Criterion's own options change it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TimingConfig {
+    /// Warm-up of each cell, milliseconds.
+    pub warm_up_ms: u64,
+    /// Measurement of each cell, milliseconds.
+    pub measurement_ms: u64,
+    /// Samples in that time; Criterion wants 10 at least.
+    pub samples: usize,
+    /// When a run that does not end is given up, seconds.
+    pub deadline_s: u64,
+}
+
+impl Default for TimingConfig {
+    fn default() -> Self {
+        Self { warm_up_ms: 200, measurement_ms: 600, samples: 10, deadline_s: 60 }
+    }
+}
+
+/// Settings that all cells share.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ConnectionConfig {
+    /// RESP version, 2 or 3.
+    pub resp: Resp,
+    /// `tuned` or `default`.
+    pub profile: Profile,
+}
+
+/// The cluster that the benches start.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClusterConfig {
+    /// Masters and replicas of each.
+    pub shape: ClusterShape,
+}
+
+/// Masters and replicas of a cluster, written `3x1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ClusterShape {
+    /// Masters, 3 at least.
+    pub masters: usize,
+    /// Replicas of each master.
+    pub replicas_each: usize,
+}
+
+impl Default for ClusterShape {
+    fn default() -> Self {
+        Self { masters: 3, replicas_each: 1 }
+    }
+}
+
+impl fmt::Display for ClusterShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.masters, self.replicas_each)
+    }
+}
+
+impl FromStr for ClusterShape {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is no cluster; write masters x replicas-each, such as \"3x1\"");
+        let (masters, replicas) = text.split_once('x').ok_or_else(wrong)?;
+        let number = |text: &str| text.trim().parse::<usize>().map_err(|_| wrong());
+        let shape = Self { masters: number(masters)?, replicas_each: number(replicas)? };
+        match shape {
+            Self { masters: 0..3, .. } => Err(format!("{text:?} has too few masters; a Redis cluster needs 3 at least")),
+            Self { masters, replicas_each } if masters * (1 + replicas_each) > 60 => {
+                Err(format!("{text:?} is more than 60 servers; choose a smaller cluster"))
+            }
+            shape => Ok(shape),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ClusterShape {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// Drivers and concurrency of one topology.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sweep {
+    /// Driver names.
+    pub drivers: Vec<String>,
+    /// Connections; on a cluster to each master.
+    pub connections: Vec<usize>,
+    /// Concurrent callers.
+    pub callers: Vec<usize>,
+}
+
+/// The bench `pipeline_window`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WindowConfig {
+    /// `get`, `set` or `hkeys`.
+    pub operation: Operation,
+    /// Bytes of a value (`get`, `set`).
+    #[serde(default = "usual_payload")]
+    pub payload: usize,
+    /// Fields of a hash (`hkeys`).
+    #[serde(default = "usual_fields")]
+    pub fields: usize,
+    /// Keys used in turn.
+    #[serde(default = "usual_keys")]
+    pub keys: usize,
+    /// Pipeline windows in microseconds; 0 = off.
+    pub windows_us: Vec<f64>,
+    /// Most commands in a batch; 0 = no limit.
+    pub limits: Vec<usize>,
+    /// `shared`, `per-connection` or both.
+    pub scopes: Vec<Scope>,
+    /// Also the client's own pipelining.
+    pub native: bool,
+    /// Also flush-when-idle.
+    pub idle: bool,
+    /// On a single server.
+    pub standalone: Option<Sweep>,
+    /// On a cluster.
+    pub cluster: Option<Sweep>,
+}
+
+/// The bench `commands`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommandsConfig {
+    /// `get`, `set`, `hkeys`.
+    pub operations: Vec<Operation>,
+    /// Bytes of a value (`get`, `set`).
+    pub payloads: Vec<usize>,
+    /// Fields of a hash (`hkeys`).
+    #[serde(default = "usual_fields")]
+    pub fields: usize,
+    /// Keys used in turn.
+    #[serde(default = "usual_keys")]
+    pub keys: usize,
+    /// On a single server.
+    pub standalone: Option<Sweep>,
+    /// On a cluster.
+    pub cluster: Option<Sweep>,
+}
+
+fn usual_payload() -> usize {
+    64
+}
+
+fn usual_fields() -> usize {
+    10
+}
+
+fn usual_keys() -> usize {
+    1000
+}
+
+/// A `bench.toml` that can't be used: where and why, with a hint.
+#[derive(Debug, thiserror::Error)]
+pub enum BadConfig {
+    /// The file can't be read.
+    #[error("can't read {path}: {source}; RCB_CONFIG names another file")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is no TOML of the expected form.
+    #[error("{path}: {reason}")]
+    Form {
+        /// The file.
+        path: String,
+        /// What and where, from the parser.
+        reason: String,
+    },
+    /// A value makes no sense.
+    #[error("{path}: {key}: {reason}")]
+    Value {
+        /// The file.
+        path: String,
+        /// The key, with its sections.
+        key: String,
+        /// What is wrong and what would be right.
+        reason: String,
+    },
+}
+
+/// Most connections or callers that a bench may ask for: a typing error, not a wish.
+const MOST: usize = 10_000;
+
+impl BenchConfig {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// [`BadConfig`].
+    pub fn load(path: &Path) -> Result<Self, BadConfig> {
+        let text = std::fs::read_to_string(path).map_err(|source| BadConfig::Unreadable { path: path.to_owned(), source })?;
+        Self::parse(&text, &path.display().to_string())
+    }
+
+    /// Parses and checks a text; `path` is for messages.
+    ///
+    /// # Errors
+    /// [`BadConfig`].
+    pub fn parse(text: &str, path: &str) -> Result<Self, BadConfig> {
+        let config: Self =
+            toml::from_str(text).map_err(|error| BadConfig::Form { path: path.to_owned(), reason: error.to_string().trim_end().to_owned() })?;
+        config.check().map_err(|(key, reason)| BadConfig::Value { path: path.to_owned(), key, reason })?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), (String, String)> {
+        let require = |right: bool, key: &str, reason: &str| if right { Ok(()) } else { Err((key.to_owned(), reason.to_owned())) };
+        let timing = &self.timing;
+        require(timing.warm_up_ms > 0, "timing.warm_up_ms", "must be at least 1")?;
+        require(timing.measurement_ms > 0, "timing.measurement_ms", "must be at least 1")?;
+        require(timing.samples >= 10, "timing.samples", "Criterion needs at least 10 samples")?;
+        require(timing.deadline_s > 0, "timing.deadline_s", "must be at least 1 second")?;
+        require(
+            timing.deadline_s * 1000 > timing.measurement_ms,
+            "timing.deadline_s",
+            "must be longer than measurement_ms, or every run would be given up",
+        )?;
+        require(self.runtime.workers <= 1024, "runtime.workers", "at most 1024; 0 means as many as cores")?;
+
+        let window = &self.pipeline_window;
+        let nothing = "the list is empty; name at least one";
+        let any_strategy = !window.windows_us.is_empty() || window.native || window.idle;
+        require(any_strategy, "pipeline_window.windows_us", "nothing to sweep; name a window, or set native or idle")?;
+        for &micros in &window.windows_us {
+            let reason = format!("{micros} is no pipeline window; use microseconds from 0 (off) to 1000000");
+            require((0.0..=1e6).contains(&micros), "pipeline_window.windows_us", &reason)?;
+        }
+        require(!window.limits.is_empty(), "pipeline_window.limits", "the list is empty; 0 means no limit")?;
+        require(!window.scopes.is_empty(), "pipeline_window.scopes", nothing)?;
+        check_sizes("pipeline_window", window.payload, window.fields, window.keys)?;
+        let sweeps = [("pipeline_window.standalone", &window.standalone), ("pipeline_window.cluster", &window.cluster)];
+        require(sweeps.iter().any(|(_, sweep)| sweep.is_some()), "pipeline_window", "needs a section standalone or cluster")?;
+
+        let commands = &self.commands;
+        require(!commands.operations.is_empty(), "commands.operations", nothing)?;
+        require(!commands.payloads.is_empty(), "commands.payloads", nothing)?;
+        for &payload in &commands.payloads {
+            check_sizes("commands", payload, commands.fields, commands.keys)?;
+        }
+        let more = [("commands.standalone", &commands.standalone), ("commands.cluster", &commands.cluster)];
+        for (section, sweep) in sweeps.iter().chain(&more) {
+            if let Some(sweep) = sweep {
+                check_sweep(section, sweep)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The runtime, with the number of workers resolved.
+    #[must_use]
+    pub fn runtime(&self) -> Runtime {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let workers = match (self.runtime.flavour, self.runtime.workers) {
+            (RuntimeFlavour::CurrentThread, _) => 1,
+            (RuntimeFlavour::MultiThread, 0) => cores,
+            (RuntimeFlavour::MultiThread, workers) => workers,
+        };
+        Runtime { flavour: self.runtime.flavour, workers }
+    }
+
+    /// When a run that does not end is given up.
+    #[must_use]
+    pub fn deadline(&self) -> Duration {
+        Duration::from_secs(self.timing.deadline_s)
+    }
+}
+
+fn check_sizes(section: &str, payload: usize, fields: usize, keys: usize) -> Result<(), (String, String)> {
+    let bad = |key: &str, reason: &str| Err((format!("{section}.{key}"), reason.to_owned()));
+    if payload > 64 << 20 {
+        return bad(if section == "commands" { "payloads" } else { "payload" }, "at most 64 MiB");
+    }
+    if !(1..=1_000_000).contains(&fields) {
+        return bad("fields", "from 1 to 1000000");
+    }
+    if !(1..=10_000_000).contains(&keys) {
+        return bad("keys", "from 1 to 10000000");
+    }
+    Ok(())
+}
+
+fn check_sweep(section: &str, sweep: &Sweep) -> Result<(), (String, String)> {
+    let nothing = || "the list is empty; name at least one".to_owned();
+    if sweep.drivers.is_empty() {
+        return Err((format!("{section}.drivers"), nothing()));
+    }
+    for name in &sweep.drivers {
+        drivers::find(name).map_err(|error| (format!("{section}.drivers"), error.to_string()))?;
+    }
+    for (key, list) in [("connections", &sweep.connections), ("callers", &sweep.callers)] {
+        if list.is_empty() {
+            return Err((format!("{section}.{key}"), nothing()));
+        }
+        if let Some(wrong) = list.iter().find(|number| !(1..=MOST).contains(*number)) {
+            return Err((format!("{section}.{key}"), format!("{wrong} is not possible; use 1 to {MOST}")));
+        }
+    }
+    Ok(())
+}

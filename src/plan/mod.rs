@@ -1,0 +1,9 @@
+//! `bench.toml`: what the benches sweep, checked before anything starts, and the cells that come of it.
+
+mod cells;
+mod config;
+
+pub use cells::{Group, PlannedCell, commands, pipeline_window};
+pub use config::{
+    BadConfig, BenchConfig, ClusterConfig, ClusterShape, CommandsConfig, ConnectionConfig, RuntimeConfig, Sweep, TimingConfig, WindowConfig,
+};

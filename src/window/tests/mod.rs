@@ -1,0 +1,6 @@
+//! The window's semantics against a scripted client and a clock that the test moves.
+
+mod fake;
+mod properties;
+mod timing;
+mod semantics;
