@@ -1,0 +1,163 @@
+//! What the Criterion benches share: the session with its runtime, targets and record, and the way of a cell through
+//! Criterion.
+//!
+//! Criterion decides which cells run and how long; it knows nothing of audits. So every timed run goes through here: a cell
+//! that can't be connected, verified, timed or audited becomes a failed row and leaves no estimate behind.
+
+// Each bench target uses its own part of this.
+#![allow(dead_code)]
+
+mod args;
+mod session;
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, BenchmarkId, Criterion, PlotConfiguration, SamplingMode};
+use redis_client_bench::plan::{BadConfig, BenchConfig, Group, PlannedCell};
+use redis_client_bench::record::{Mark, Measurement, Outcome, Sample};
+
+use args::Mode;
+use session::{Open, Session};
+
+/// Runs one bench target: plans its cells with `plan`, sends them through Criterion, prints the table.
+pub fn run(bench: &str, plan: fn(&BenchConfig) -> Vec<Group>) -> ExitCode {
+    let config = match load_config() {
+        Ok(config) => config,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    let mode = Mode::from_args();
+    let timing = &config.timing;
+    let mut criterion = Criterion::default()
+        .warm_up_time(Duration::from_millis(timing.warm_up_ms))
+        .measurement_time(Duration::from_millis(timing.measurement_ms))
+        .sample_size(timing.samples)
+        .configure_from_args();
+    let groups = plan(&config);
+    let session = match Session::start(bench, config, mode) {
+        Ok(session) => RefCell::new(session),
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    for group in &groups {
+        let mut criterion_group = criterion.benchmark_group(&group.name);
+        // Flat: each sample does the same number of operations, so that the samples can be told from the warm-up.
+        criterion_group.sampling_mode(SamplingMode::Flat).plot_config(PlotConfiguration::default());
+        for cell in &group.cells {
+            if session.borrow().gave_up() {
+                break;
+            }
+            bench_cell(&session, &mut criterion_group, group, cell);
+        }
+        criterion_group.finish();
+    }
+    criterion.final_summary();
+    session.into_inner().finish()
+}
+
+fn load_config() -> Result<BenchConfig, BadConfig> {
+    let own = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/bench.toml");
+    BenchConfig::load(std::env::var_os("RCB_CONFIG").as_deref().unwrap_or(own.as_ref()).as_ref())
+}
+
+/// The payload of an unwinding that only leaves Criterion; the reason is in the session.
+struct CellFailed;
+
+/// Sends one cell through Criterion. The cell connects when Criterion first asks for a run, and never when a filter or
+/// `--list` leaves it out.
+fn bench_cell(session: &RefCell<Session>, group: &mut BenchmarkGroup<'_, WallTime>, planned: &Group, cell: &PlannedCell) {
+    let id = BenchmarkId::new(&cell.function, &cell.parameter);
+    if let Some(reason) = &cell.unsupported {
+        session.borrow_mut().unsupported(planned, cell, reason);
+        return;
+    }
+    let mut open: Option<Open> = None;
+    let mut runs = Vec::new();
+    let mut failure: Option<String> = None;
+    // Criterion has no way to give up on one benchmark. Unwinding out of it leaves its files as they were.
+    let unwound = catch_unwind(AssertUnwindSafe(|| {
+        group.bench_function(id, |bencher| {
+            let mut session = session.borrow_mut();
+            if open.is_none() {
+                match session.open(planned, cell) {
+                    Ok(opened) => open = Some(opened),
+                    Err(reason) => {
+                        failure = Some(reason);
+                        resume_unwind(Box::new(CellFailed));
+                    }
+                }
+            }
+            let Some(open) = &mut open else { return };
+            bencher.iter_custom(|operations| match session.timed(open, operations) {
+                Ok(run) => {
+                    let elapsed = run.run.elapsed;
+                    runs.push(run);
+                    elapsed
+                }
+                Err(reason) => {
+                    failure = Some(reason);
+                    resume_unwind(Box::new(CellFailed));
+                }
+            });
+        });
+    }));
+    if let Err(payload) = unwound
+        && !payload.is::<CellFailed>()
+    {
+        resume_unwind(payload);
+    }
+    let mut session = session.borrow_mut();
+    let closed = open.map(|open| session.close(open));
+    if let Some(reason) = failure {
+        session.forget_estimate(&planned.name, &cell.function, &cell.parameter);
+        session.push(cell, Outcome::Failed { reason });
+    } else if let Some(peak_memory) = closed {
+        let outcome = match session.mode() {
+            Mode::Measure { samples } => measurement(&runs, samples, peak_memory, cell),
+            Mode::Test => Outcome::Verified,
+            Mode::Other => return,
+        };
+        session.push(cell, outcome);
+    }
+}
+
+/// A run, and the batches that the window sent in it.
+struct Timed {
+    run: redis_client_bench::workload::Run,
+    flushes: Option<redis_client_bench::window::Flushes>,
+}
+
+/// Sums up the samples: the last `samples` runs, all of the same number of operations. What went before was warm-up.
+fn measurement(runs: &[Timed], samples: usize, peak_memory: Option<u64>, cell: &PlannedCell) -> Outcome {
+    let Some(last) = runs.last() else { return Outcome::Failed { reason: "Criterion asked for no run".into() } };
+    let measured: Vec<&Timed> = runs.iter().rev().take(samples).take_while(|run| run.run.operations == last.run.operations).collect();
+    let mut sum = Measurement { peak_memory, ..Measurement::default() };
+    for Timed { run, flushes } in measured.iter().rev() {
+        let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        sum.samples.push(Sample { operations: run.operations, elapsed_ns: nanos(run.elapsed) });
+        sum.client_user_ns += nanos(run.client.user);
+        sum.client_system_ns += nanos(run.client.system);
+        if let Some(allocations) = run.client.allocations {
+            *sum.allocations.get_or_insert(0) += allocations.count;
+            *sum.allocated_bytes.get_or_insert(0) += allocations.bytes;
+        }
+        sum.server.add(&run.server);
+        sum.audit.add(run.audit.clone());
+        if let Some(flushes) = flushes {
+            sum.flushes = Some(sum.flushes.unwrap_or_default() + *flushes);
+        }
+    }
+    let window_ns = cell.cell.settings.window_ns as f64;
+    if window_ns > 0.0 && window_ns >= 0.5 * sum.mean_latency_ns(cell.callers) {
+        sum.marks.push(Mark::TimerBound);
+    }
+    Outcome::Measured(Box::new(sum))
+}

@@ -1,0 +1,272 @@
+//! One invocation of a bench: its runtime, the targets it needs, its record and its end.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use redis_client_bench::drivers::Topology;
+use redis_client_bench::interrupt::{Interrupt, interrupted};
+use redis_client_bench::measure::{self, Environment};
+use redis_client_bench::plan::{BenchConfig, Group, PlannedCell};
+use redis_client_bench::record::{Outcome, Record, Row, RuntimeFlavour};
+use redis_client_bench::report;
+use redis_client_bench::target::audit::Auditor;
+use redis_client_bench::target::{Kind, Layout, Target, TargetArgs, TargetError, TargetSpec, provide};
+use redis_client_bench::workload::{self, Load, Runner};
+use tokio::runtime::Runtime;
+
+use super::Timed;
+use super::args::Mode;
+
+/// A target in use, with the connections that audit it.
+struct InUse {
+    topology: Topology,
+    target: Target,
+    auditor: Auditor,
+}
+
+/// A connected cell.
+pub struct Open {
+    runner: Box<dyn Runner>,
+    load: Load,
+}
+
+pub struct Session {
+    config: BenchConfig,
+    mode: Mode,
+    runtime: Runtime,
+    spec: TargetSpec,
+    /// The one target in use; a group with another topology replaces it.
+    in_use: Option<InUse>,
+    /// Topologies that can't be had, with the reason.
+    missing: Vec<(Topology, String)>,
+    record: Arc<Mutex<Record>>,
+    path: PathBuf,
+    /// What ends the session: its exit code.
+    fatal: Option<u8>,
+    cells: usize,
+    _interrupt: Interrupt,
+}
+
+impl Session {
+    /// Checks what can be checked without starting anything.
+    pub fn start(bench: &str, config: BenchConfig, mode: Mode) -> Result<Self, TargetError> {
+        let mut spec = TargetArgs::from_environment()?.spec()?;
+        spec.resp = config.connection.resp;
+        let runtime = config.runtime();
+        let mut builder = match runtime.flavour {
+            RuntimeFlavour::MultiThread => tokio::runtime::Builder::new_multi_thread(),
+            RuntimeFlavour::CurrentThread => tokio::runtime::Builder::new_current_thread(),
+        };
+        let built = builder.worker_threads(runtime.workers).enable_all().build();
+        let environment = Environment::read();
+        let mut record = Record::new(&format!("bench {bench}"), environment);
+        record.warnings = measure::warnings(&record.environment);
+        let path = results_folder().join(format!("{bench}.json"));
+        let record = Arc::new(Mutex::new(record));
+        let interrupt = Interrupt::register({
+            let (record, path) = (record.clone(), path.clone());
+            move || {
+                let record = record.lock().unwrap_or_else(PoisonError::into_inner);
+                if matches!(mode, Mode::Measure { .. }) && !record.rows.is_empty() {
+                    match record.save(&path) {
+                        Ok(()) => eprintln!("\ninterrupted; the cells measured so far are in {}", path.display()),
+                        Err(error) => eprintln!("\ninterrupted; the record could not be saved to {}: {error}", path.display()),
+                    }
+                }
+            }
+        });
+        Ok(Self {
+            config,
+            mode,
+            runtime: built.map_err(|error| TargetError::Usage(format!("no tokio runtime: {error}")))?,
+            spec,
+            in_use: None,
+            missing: Vec::new(),
+            record,
+            path,
+            fatal: None,
+            cells: 0,
+            _interrupt: interrupt,
+        })
+    }
+
+    pub fn mode(&self) -> Mode {
+        match self.mode {
+            Mode::Measure { samples: usize::MAX } => Mode::Measure { samples: self.config.timing.samples },
+            mode => mode,
+        }
+    }
+
+    /// Whether nothing more should be started.
+    pub fn gave_up(&self) -> bool {
+        self.fatal.is_some() || interrupted()
+    }
+
+    fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The target of `topology`, provided when it is first needed.
+    fn target(&mut self, topology: Topology) -> Result<&mut InUse, String> {
+        if let Some((_, reason)) = self.missing.iter().find(|(missing, _)| *missing == topology) {
+            return Err(reason.clone());
+        }
+        if self.in_use.as_ref().is_none_or(|in_use| in_use.topology != topology) {
+            if let Some(old) = self.in_use.take() {
+                self.runtime.block_on(old.target.shutdown());
+            }
+            let mut spec = self.spec.clone();
+            spec.layout = Some(match topology {
+                Topology::Standalone => Layout::Standalone,
+                Topology::Cluster => self.config.cluster.shape,
+            });
+            let provided = self.runtime.block_on(async {
+                let target = provide(&spec).await?;
+                let nodes = target.nodes.iter().map(|node| (node.role, node.endpoint.clone()));
+                let auditor = Auditor::connect(nodes).await.map_err(|error| TargetError::Usage(error.to_string()))?;
+                Ok(InUse { topology, target, auditor })
+            });
+            match provided {
+                Ok(in_use) => {
+                    eprintln!("target: {}", in_use.target);
+                    let facts = in_use.target.facts();
+                    let mut record = self.record();
+                    for warning in record.warnings.iter().chain(&facts.warnings) {
+                        eprintln!("warning: {warning}");
+                    }
+                    record.targets.push(facts);
+                    drop(record);
+                    self.in_use = Some(in_use);
+                }
+                Err(error) => {
+                    // A URL is of one topology: the groups of the other are failed rows. Anything else ends the session.
+                    if spec.kind != Kind::Url || self.cells == 0 && !matches!(error, TargetError::Topology { .. }) {
+                        self.fatal = Some(2);
+                        eprintln!("error: {error}");
+                    }
+                    self.missing.push((topology, error.to_string()));
+                    return Err(error.to_string());
+                }
+            }
+        }
+        self.in_use.as_mut().ok_or_else(|| "no target".to_owned())
+    }
+
+    /// Connects a cell, writes its keyspace and verifies it.
+    pub fn open(&mut self, group: &Group, cell: &PlannedCell) -> Result<Open, String> {
+        measure::reset_peak_memory();
+        let deadline = self.config.deadline();
+        let run = format!("{}:{}", std::process::id(), self.cells);
+        self.target(group.topology)?;
+        self.cells += 1;
+        let (Some(in_use), runtime) = (&self.in_use, &self.runtime) else { return Err("no target".into()) };
+        let opening = workload::open(cell.driver.name, &in_use.target.servers, &cell.settings, &cell.workload, &run);
+        let opening = opening.map_err(|error| error.to_string())?;
+        let connected = runtime.block_on(async { tokio::time::timeout(deadline, opening).await });
+        let runner = match connected {
+            Ok(Ok(runner)) => runner,
+            Ok(Err(error)) => return Err(format!("can't connect: {error}")),
+            Err(_) => return Err(format!("can't connect within {deadline:?}")),
+        };
+        let prepared = runtime.block_on(async { tokio::time::timeout(deadline, runner.prepare()).await });
+        let load = Load { operations: 0, callers: cell.callers, checkout: cell.driver.checkout, deadline };
+        let open = Open { runner, load };
+        match prepared {
+            Ok(Ok(())) => Ok(open),
+            Ok(Err(error)) => {
+                self.close(open);
+                Err(format!("verification failed: {error}"))
+            }
+            Err(_) => {
+                self.close(open);
+                Err(format!("verification did not end within {deadline:?}"))
+            }
+        }
+    }
+
+    /// One timed and audited run.
+    pub fn timed(&mut self, open: &mut Open, operations: u64) -> Result<Timed, String> {
+        let Some(in_use) = &mut self.in_use else { return Err("no target".into()) };
+        let load = Load { operations, ..open.load };
+        let before = open.runner.flushes();
+        let run = self.runtime.block_on(open.runner.run(&load, &mut in_use.auditor)).map_err(|failure| failure.to_string())?;
+        let flushes = open.runner.flushes().zip(before).map(|(after, before)| after - before);
+        Ok(Timed { run, flushes })
+    }
+
+    /// Removes the cell's keys and closes its connections; returns the peak of memory.
+    pub fn close(&mut self, open: Open) -> Option<u64> {
+        let peak = measure::peak_memory();
+        let closing = async { tokio::time::timeout(std::time::Duration::from_secs(5), open.runner.close()).await };
+        // A server that is gone has no keys to remove, and the failed row says so already.
+        let _ = self.runtime.block_on(closing);
+        peak
+    }
+
+    /// A cell that the driver can't do, by its own statement; Criterion never sees it.
+    pub fn unsupported(&mut self, _: &Group, cell: &PlannedCell, reason: &str) {
+        if matches!(self.mode, Mode::Measure { .. } | Mode::Test) && !filtered() {
+            self.push(cell, Outcome::Unsupported { reason: reason.to_owned() });
+        }
+    }
+
+    pub fn push(&mut self, cell: &PlannedCell, outcome: Outcome) {
+        if let Outcome::Failed { reason } = &outcome {
+            eprintln!("FAILED {}: {reason}", cell.cell.name());
+        }
+        self.record().rows.push(Row::new(cell.cell.clone(), outcome));
+    }
+
+    /// Removes what an earlier invocation left as Criterion's newest estimate of a cell that has none now.
+    pub fn forget_estimate(&self, group: &str, function: &str, parameter: &str) {
+        let home = std::env::var_os("CRITERION_HOME").map_or_else(|| target_folder().join("criterion"), PathBuf::from);
+        // Nothing to remove is fine.
+        let _ = std::fs::remove_dir_all(home.join(group).join(function).join(parameter).join("new"));
+    }
+
+    /// Ends the target, saves the record and prints the table.
+    pub fn finish(mut self) -> ExitCode {
+        if let Some(in_use) = self.in_use.take() {
+            self.runtime.block_on(in_use.target.shutdown());
+        }
+        let mut record = self.record();
+        record.complete = self.fatal.is_none() && !interrupted();
+        if record.rows.is_empty() {
+            return ExitCode::from(self.fatal.unwrap_or(0));
+        }
+        let colour = std::env::var_os("NO_COLOR").is_none() && std::io::IsTerminal::is_terminal(&std::io::stdout());
+        println!("\n{}", report::table(&record, colour));
+        let failures = record.failures().count();
+        if matches!(self.mode, Mode::Measure { .. }) {
+            match record.save(&self.path) {
+                Ok(()) => println!("\nrecord: {}", self.path.display()),
+                Err(error) => {
+                    eprintln!("error: the record could not be saved to {}: {error}", self.path.display());
+                    return ExitCode::FAILURE;
+                }
+            }
+        }
+        if failures > 0 {
+            eprintln!("{failures} of {} cells failed", record.rows.len());
+        }
+        ExitCode::from(self.fatal.unwrap_or(u8::from(failures > 0)))
+    }
+}
+
+/// Whether a name filter was given: then cells that Criterion never sees are left out of the table.
+fn filtered() -> bool {
+    std::env::args().skip(1).any(|arg| !arg.starts_with('-'))
+}
+
+/// Cargo's target folder, in which this program lies.
+fn target_folder() -> PathBuf {
+    let program = std::env::current_exe().unwrap_or_default();
+    let marked = program.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
+    marked.map_or_else(|| PathBuf::from("target"), PathBuf::from)
+}
+
+/// Where records go: `rcb` in the target folder, unless `RCB_RESULTS` names another folder.
+fn results_folder() -> PathBuf {
+    std::env::var_os("RCB_RESULTS").map_or_else(|| target_folder().join("rcb"), PathBuf::from)
+}

@@ -1,0 +1,5 @@
+//! What people read: tables on a terminal. Renders records, measures nothing.
+
+mod table;
+
+pub use table::{share_of_raw, table};

@@ -1,0 +1,98 @@
+//! The final table of a record.
+
+use comfy_table::{Attribute, Cell as TableCell, CellAlignment, Color, Table, presets};
+
+use crate::record::{Outcome, Record, Row};
+
+const HEADER: [&str; 11] =
+    ["cell", "ns/op", "ops/s", "of raw", "allocs/op", "B/op", "cmds/read", "client µs/op", "server µs/op", "audit", "marks"];
+
+/// How fast `row` is beside its twin of the driver `raw`: the ratio of their rates, if both were measured.
+#[must_use]
+pub fn share_of_raw(record: &Record, row: &Row) -> Option<f64> {
+    let own = row.measurement()?;
+    let raw = record.rows.iter().filter(|other| other.cell.driver == "raw" && other.cell.is_twin(&row.cell)).find_map(Row::measurement)?;
+    Some(own.ops_per_second() / raw.ops_per_second())
+}
+
+/// Every row of `record`, failed ones too, as a table. `colour` marks failures.
+#[must_use]
+pub fn table(record: &Record, colour: bool) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(HEADER);
+    for index in 1..HEADER.len() - 2 {
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    for row in &record.rows {
+        table.add_row(match &row.outcome {
+            Outcome::Measured(_) => measured(record, row),
+            Outcome::Verified => note(row, "verified, not timed", None),
+            Outcome::Unsupported { reason } => note(row, reason, None),
+            Outcome::Failed { reason } => note(row, &format!("FAILED: {reason}"), colour.then_some(Color::Red)),
+        });
+    }
+    let lines: Vec<String> = table.to_string().lines().map(|line| line.trim_end().to_owned()).collect();
+    lines.join("\n")
+}
+
+fn measured(record: &Record, row: &Row) -> Vec<TableCell> {
+    let Some(figures) = row.measurement() else { return Vec::new() };
+    let optional = |value: Option<f64>, digits: usize| value.map_or("–".to_owned(), |value| format!("{value:.digits$}"));
+    let marks: Vec<String> = figures.marks.iter().map(ToString::to_string).collect();
+    let audit = if figures.audit.checkout > 0 {
+        format!("exact, +{:.2}/op checkout", figures.audit.checkout as f64 / figures.operations().max(1) as f64)
+    } else {
+        "exact".to_owned()
+    };
+    [
+        row.name.clone(),
+        format!("{:.0}", figures.ns_per_op()),
+        grouped(figures.ops_per_second()),
+        share_of_raw(record, row).map_or("–".to_owned(), |share| format!("{:.0}%", share * 100.0)),
+        optional(figures.allocs_per_op(), 2),
+        optional(figures.bytes_per_op(), 0),
+        optional(figures.commands_per_read(), 1),
+        format!("{:.2}", figures.client_cpu_per_op() / 1e3),
+        format!("{:.2}", figures.server_cpu_per_op() / 1e3),
+        audit,
+        marks.join(", "),
+    ]
+    .map(TableCell::new)
+    .into()
+}
+
+fn note(row: &Row, text: &str, colour: Option<Color>) -> Vec<TableCell> {
+    let mut cells = vec![TableCell::new(&row.name)];
+    cells.extend((1..HEADER.len() - 2).map(|_| TableCell::new("–")));
+    let mut reason = TableCell::new(text);
+    if let Some(colour) = colour {
+        reason = reason.fg(colour).add_attribute(Attribute::Bold);
+    }
+    cells.extend([reason, TableCell::new("")]);
+    cells
+}
+
+/// A whole number with a comma at every third digit.
+fn grouped(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_by_thousands() {
+        assert_eq!([0.0, 999.6, 1000.0, 1234567.0].map(grouped), ["0", "1,000", "1,000", "1,234,567"]);
+    }
+}
