@@ -9,6 +9,7 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod conformance;
 pub mod drivers;
 pub mod error;
 pub mod net;

@@ -135,6 +135,12 @@ impl Command {
         !is_one_of(BLOCKING, name) && !is_one_of(STATEFUL, name)
     }
 
+    /// Whether the command may wait on the server and so hold up what follows it on its connection.
+    #[must_use]
+    pub fn is_blocking(&self) -> bool {
+        is_one_of(BLOCKING, self.name())
+    }
+
     /// Appends the command to `out` as a RESP array of bulk strings.
     pub fn encode(&self, out: &mut Vec<u8>) {
         encode_header(out, self.ends.len());

@@ -1,0 +1,179 @@
+//! One suite of checks for every driver. A driver that fails it can't be measured.
+//!
+//! Generic over the driver; names no client. It writes only keys that begin with the prefix it is given, and deletes them at
+//! the end. The check of timeouts pauses the servers for a moment (`CLIENT PAUSE`), so run it on a server of your own:
+//!
+//! ```no_run
+//! # async fn example() {
+//! use redis_client_bench::conformance;
+//! use redis_client_bench::drivers::{Servers, Settings, raw::Raw};
+//! use redis_client_bench::net::Endpoint;
+//!
+//! let servers = Servers::standalone(Endpoint::tcp("127.0.0.1", 6379));
+//! let report = conformance::run::<Raw>(&servers, &Settings::default(), "conformance:").await;
+//! assert!(report.passed(), "{report}");
+//! # }
+//! ```
+
+mod callers;
+mod commands;
+mod connections;
+mod context;
+mod pipelines;
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::drivers::{Driver, Error, PipelineReach, Pipelines, Servers, Settings, Topology};
+use context::Context;
+
+/// The longest that one check may take. A check that takes longer hangs, and that is a failure.
+pub const CHECK_LIMIT: Duration = Duration::from_secs(20);
+
+/// What came of one check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// As it should be.
+    Passed,
+    /// Not as it should be.
+    Failed(String),
+    /// The driver states that its client can't do it.
+    Unsupported(String),
+}
+
+/// One check of a report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// What was checked.
+    pub name: &'static str,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// What came of all checks of one driver with one set of settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Which driver, or what was built around it.
+    pub subject: String,
+    /// The checks in the order in which they ran.
+    pub checks: Vec<Check>,
+}
+
+impl Report {
+    /// Whether there were checks and none failed.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        !self.checks.is_empty() && self.failures().next().is_none()
+    }
+
+    /// The checks that failed.
+    pub fn failures(&self) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(|check| matches!(check.outcome, Outcome::Failed(_)))
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.subject)?;
+        for Check { name, outcome } in &self.checks {
+            match outcome {
+                Outcome::Passed => write!(f, "\n  passed       {name}")?,
+                Outcome::Failed(reason) => write!(f, "\n  FAILED       {name}: {reason}")?,
+                Outcome::Unsupported(reason) => write!(f, "\n  unsupported  {name}: {reason}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a check did not pass.
+enum Fault {
+    Failed(String),
+    Unsupported(String),
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Unsupported(what) => Fault::Unsupported(what.to_owned()),
+            other => Fault::Failed(other.to_string()),
+        }
+    }
+}
+
+type Checked = Result<(), Fault>;
+
+/// Fails a check unless the condition holds.
+macro_rules! ensure {
+    ($condition:expr, $($reason:tt)+) => {
+        if !$condition {
+            return Err($crate::conformance::Fault::Failed(format!($($reason)+)));
+        }
+    };
+}
+use ensure;
+
+/// Runs one check within its time limit.
+async fn checked(name: &'static str, check: impl Future<Output = Checked>) -> Check {
+    let outcome = match tokio::time::timeout(CHECK_LIMIT, check).await {
+        Ok(Ok(())) => Outcome::Passed,
+        Ok(Err(Fault::Failed(reason))) => Outcome::Failed(reason),
+        Ok(Err(Fault::Unsupported(reason))) => Outcome::Unsupported(reason),
+        Err(_) => Outcome::Failed(format!("not done within {CHECK_LIMIT:?}")),
+    };
+    Check { name, outcome }
+}
+
+/// All checks of a connected client: one of our drivers, a window around it, or a client of your own.
+/// On a cluster `reach` says what a pipeline of it may hold.
+pub async fn check<C: Pipelines>(client: &C, servers: &Servers, reach: PipelineReach, prefix: &str) -> Vec<Check> {
+    let one_slot = servers.topology == Topology::Cluster && reach == PipelineReach::OneSlot;
+    let context = Context::new(client, servers, prefix, one_slot);
+    macro_rules! all {
+        ($($module:ident::$check:ident),+ $(,)?) => {
+            vec![$(checked(stringify!($check), $module::$check(&context)).await),+]
+        };
+    }
+    let mut checks = all![
+        commands::binary_safe_keys_and_values,
+        commands::an_empty_value,
+        commands::a_value_of_a_mebibyte,
+        commands::missing_keys,
+        commands::the_fields_of_a_hash,
+        commands::errors_of_wrong_types,
+        commands::the_error_of_an_unknown_command,
+        commands::any_command,
+        commands::every_kind_of_reply,
+        pipelines::an_error_inside_a_pipeline,
+        pipelines::an_empty_pipeline,
+        pipelines::a_pipeline_of_a_thousand,
+        pipelines::a_pipeline_across_slots,
+        callers::a_thousand_callers,
+        callers::pipelines_of_many_callers,
+        callers::dropped_futures,
+        callers::every_lane_works,
+    ];
+    checks.push(checked("keys_are_deleted", context.delete_keys()).await);
+    checks
+}
+
+/// Connects the driver and runs all checks on it. Its strategy must be
+/// [`Native`](crate::drivers::Strategy::Native) for what a driver does on its own.
+pub async fn run<D: Driver>(servers: &Servers, settings: &Settings, prefix: &str) -> Report {
+    let subject = format!("{} RESP{} {}", D::DESCRIPTOR.name, u8::from(settings.resp), servers.topology);
+    let mut checks = vec![
+        checked("a_refused_connection", connections::a_refused_connection::<D>(servers, settings)).await,
+        checked("a_refused_login", connections::a_refused_login::<D>(servers, settings)).await,
+    ];
+    match tokio::time::timeout(CHECK_LIMIT, D::connect(servers, settings)).await {
+        Ok(Ok(driver)) => {
+            checks.extend(check(&driver, servers, D::DESCRIPTOR.pipeline_reach, prefix).await);
+            checks.push(checked("the_hand_written_loop", connections::the_hand_written_loop(&driver, servers, prefix)).await);
+            driver.close().await;
+        }
+        Ok(Err(error)) => checks.push(Check { name: "connect", outcome: Outcome::Failed(error.to_string()) }),
+        Err(_) => checks.push(Check { name: "connect", outcome: Outcome::Failed(format!("not done within {CHECK_LIMIT:?}")) }),
+    }
+    checks.push(checked("a_timeout", connections::a_timeout::<D>(servers, settings, prefix)).await);
+    Report { subject, checks }
+}

@@ -1,0 +1,70 @@
+//! The commands on a client, as the crate's documentation shows them.
+
+use bytes::Bytes;
+use fred::clients::{Client, Pipeline};
+use fred::interfaces::{ClientLike, HashesInterface, KeysInterface};
+use fred::types::{ClusterHash, CustomCommand, Value};
+
+use super::FredReply;
+use crate::drivers::{Command, Error, PipelineReplies};
+
+/// `GET` through [`KeysInterface`].
+pub async fn get(client: &Client, key: &[u8]) -> Result<Option<Bytes>, Error> {
+    Ok(client.get(key).await?)
+}
+
+/// `SET` through [`KeysInterface`].
+pub async fn set(client: &Client, key: &[u8], value: &[u8]) -> Result<(), Error> {
+    Ok(client.set(key, value, None, None, false).await?)
+}
+
+/// `HKEYS` through [`HashesInterface`].
+pub async fn hkeys(client: &Client, key: &[u8]) -> Result<Vec<Bytes>, Error> {
+    Ok(client.hkeys(key).await?)
+}
+
+fn is(command: &Command, name: &str, args: usize) -> bool {
+    command.args().len() == args && command.name().eq_ignore_ascii_case(name)
+}
+
+/// Any command: typed where the contract has a typed call, else as a custom command. In a pipeline it returns at once.
+async fn issue<C: ClientLike + KeysInterface + HashesInterface>(client: &C, command: &Command) -> Result<Value, fred::error::Error> {
+    let mut args = command.args();
+    match (args.next(), args.next()) {
+        (Some(key), None) if is(command, "GET", 1) => client.get(key).await,
+        (Some(key), Some(value)) if is(command, "SET", 2) => client.set(key, value, None, None, false).await,
+        (Some(key), None) if is(command, "HKEYS", 1) => client.hkeys(key).await,
+        _ => {
+            let hash = match command.slot() {
+                _ if !client.is_clustered() => ClusterHash::FirstKey,
+                Some(slot) => ClusterHash::Custom(slot),
+                None => ClusterHash::Random,
+            };
+            let custom = CustomCommand::new(command.name(), hash, command.is_blocking());
+            client.custom(custom, command.args().collect()).await
+        }
+    }
+}
+
+/// Any command.
+pub async fn call(client: &Client, command: &Command) -> Result<FredReply, Error> {
+    Ok(FredReply(issue(client, command).await?))
+}
+
+/// An explicit pipeline. `try_all` keeps an error reply in its place; `all` would fail the whole pipeline.
+pub async fn pipeline(client: &Client, commands: &[Command]) -> Result<PipelineReplies<FredReply>, Error> {
+    let pipeline: Pipeline<Client> = client.pipeline();
+    for command in commands {
+        let _queued: Value = issue(&pipeline, command).await?;
+    }
+    let mut replies = pipeline.try_all::<Value>().await;
+    match (replies.len(), commands.len()) {
+        (got, sent) if got == sent => Ok(replies.into_iter().map(|reply| Ok(FredReply(reply?))).collect()),
+        // The failure of the whole pipeline comes as its only reply.
+        (1, _) => match replies.pop() {
+            Some(Err(error)) => Err(error.into()),
+            _ => Err(Error::Protocol("fred returned one reply to a whole pipeline".into())),
+        },
+        (got, sent) => Err(Error::Protocol(format!("fred returned {got} replies to {sent} commands"))),
+    }
+}

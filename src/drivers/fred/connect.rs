@@ -1,0 +1,119 @@
+//! From our endpoints and settings to the crate's own types. No URL is formatted, so no password is ever in a text.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fred::clients::Client;
+use fred::interfaces::ClientLike;
+use fred::types::config::{Config, Server, ServerConfig};
+use fred::types::{Builder, ConnectHandle, RespVersion};
+
+use crate::drivers::{Error, Profile, Resp, ResponseTimeout, Servers, Settings, Topology};
+use crate::net::{Address, Endpoint, Secret};
+
+/// The time limit for opening one connection in the profile `tuned`.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The longest that a whole `connect` may take, whatever the client does.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
+/// The longest that a client may take to say goodbye.
+const QUIT_LIMIT: Duration = Duration::from_secs(2);
+
+fn server(endpoint: &Endpoint) -> Result<Server, Error> {
+    match &endpoint.address {
+        Address::Tcp(host, port) => Ok(Server::new(host.as_str(), *port)),
+        Address::Unix(_) => Err(Error::Client("a cluster needs TCP addresses".into())),
+    }
+}
+
+/// Where and how to log in, and every knob that the profile turns.
+pub fn builder(servers: &Servers, settings: &Settings) -> Result<Builder, Error> {
+    let endpoint = servers.first();
+    let mut config = Config {
+        server: match (servers.topology, &endpoint.address) {
+            (Topology::Cluster, _) => {
+                let hosts = servers.endpoints.iter().map(server).collect::<Result<Vec<_>, _>>()?;
+                ServerConfig::Clustered { hosts, policy: Default::default() }
+            }
+            (Topology::Standalone, Address::Unix(path)) => ServerConfig::Unix { path: path.clone() },
+            (Topology::Standalone, Address::Tcp(..)) => ServerConfig::Centralized { server: server(endpoint)? },
+        },
+        version: match settings.resp {
+            Resp::V2 => RespVersion::RESP2,
+            Resp::V3 => RespVersion::RESP3,
+        },
+        username: endpoint.username.clone(),
+        password: endpoint.password.as_ref().map(|password| Secret::reveal(password).to_owned()),
+        ..Config::default()
+    };
+    if endpoint.database != 0 {
+        let database = u8::try_from(endpoint.database).map_err(|_| Error::Client("fred knows the databases 0 to 255 only".into()))?;
+        config.database = Some(database);
+    }
+    secure(&mut config, endpoint)?;
+    let mut builder = Builder::from_config(config);
+    builder.with_connection_config(|connection| {
+        connection.tcp.nodelay = settings.nodelay();
+        if settings.profile == Profile::Tuned {
+            connection.connection_timeout = CONNECTION_TIMEOUT;
+        }
+    });
+    if let ResponseTimeout::After(after) = settings.timeout() {
+        builder.with_performance_config(|performance| performance.default_command_timeout = after);
+    }
+    Ok(builder)
+}
+
+#[cfg(feature = "tls")]
+fn secure(config: &mut Config, endpoint: &Endpoint) -> Result<(), Error> {
+    if let Some(options) = &endpoint.tls {
+        let rustls = crate::net::tls::client_config(options).map_err(|error| Error::Connection(error.to_string()))?;
+        config.tls = Some(Arc::unwrap_or_clone(rustls).into());
+    }
+    Ok(())
+}
+
+#[cfg(not(feature = "tls"))]
+fn secure(_: &mut Config, endpoint: &Endpoint) -> Result<(), Error> {
+    match endpoint.tls {
+        None => Ok(()),
+        Some(_) => Err(Error::Unsupported("built without the feature `tls`")),
+    }
+}
+
+/// The tasks that serve clients; they end with the last handle, since fred's clients keep them running otherwise.
+#[derive(Clone)]
+pub struct Serving {
+    _tasks: Arc<Tasks>,
+}
+
+struct Tasks(Vec<ConnectHandle>);
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        self.0.iter().for_each(ConnectHandle::abort);
+    }
+}
+
+/// Connects all of `clients`, one after the other.
+pub async fn start(clients: &[Client]) -> Result<Serving, Error> {
+    let mut tasks = Tasks(Vec::with_capacity(clients.len()));
+    let connecting = async {
+        for client in clients {
+            tasks.0.push(client.init().await.map_err(super::error::login_error)?);
+        }
+        Ok(())
+    };
+    match tokio::time::timeout(CONNECT_LIMIT, connecting).await {
+        Ok(result) => result.map(|()| Serving { _tasks: Arc::new(tasks) }),
+        Err(_) => Err(Error::Connection(format!("no connection within {CONNECT_LIMIT:?}"))),
+    }
+}
+
+/// Closes the connections of all of `clients`.
+pub async fn quit(clients: &[Client]) {
+    let quitting = futures_util::future::join_all(clients.iter().map(ClientLike::quit));
+    // An error says that a connection is gone already.
+    let _ = tokio::time::timeout(QUIT_LIMIT, quitting).await;
+}

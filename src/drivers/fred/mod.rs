@@ -1,0 +1,19 @@
+//! Drivers of the [`fred`](https://docs.rs/fred) crate.
+
+mod calls;
+mod client;
+mod connect;
+mod error;
+mod pool;
+mod reply;
+
+pub use client::Fred;
+pub use pool::FredPool;
+pub use reply::FredReply;
+
+const NOTES: &[&str] = &[
+    "As it ships: TCP_NODELAY off, no response timeout, no limit to its queue, and no reconnect policy: after a lost connection every call fails. Tuned keeps all but the first.",
+    "It flushes after 200 commands (max_feed_count) or when its queue is empty, also when tuned.",
+    "A call on the Pool itself takes four turns of its round robin, so that 2 or 4 clients are used as one; the driver calls Pool::next, as the documentation also shows.",
+    "It tells no simple string from a bulk string, so every reply is checked for UTF-8.",
+];

@@ -1,0 +1,46 @@
+//! `redis-rs`: one multiplexed connection.
+
+use redis::aio::MultiplexedConnection;
+
+use super::{commands_through, connect};
+use crate::drivers::{Descriptor, Driver, Error, Lanes, PipelineReach, Resp, Servers, Settings, Topology};
+
+/// One multiplexed connection, cloned for each call as the crate's documentation advises.
+#[derive(Clone)]
+pub struct RedisRs(MultiplexedConnection);
+
+commands_through!(RedisRs, self, connection = self.0.clone(), connection, lanes = Lanes::Handles(vec![self.clone()]));
+
+impl Driver for RedisRs {
+    const DESCRIPTOR: Descriptor = Descriptor {
+        name: "redis-rs",
+        client: "redis",
+        summary: "one multiplexed connection, shared by all callers",
+        documentation: "https://docs.rs/redis/latest/redis/aio/struct.MultiplexedConnection.html",
+        topologies: &[Topology::Standalone],
+        resp: &[Resp::V2, Resp::V3],
+        connections: |_, _| 1,
+        most_connections: 1,
+        checkout: &[],
+        pipeline_reach: PipelineReach::AnySlot,
+        notes: &[
+            "As it ships: TCP_NODELAY off, a timer of 500 ms per command, 50 requests in its queue.",
+            "It does not reconnect: after a lost connection every call fails.",
+        ],
+    };
+
+    async fn connect(servers: &Servers, settings: &Settings) -> Result<Self, Error> {
+        let client = connect::client(servers.first(), settings)?;
+        let config = connect::config(settings);
+        connect::limited(async { connect::login(client.get_multiplexed_async_connection_with_config(&config).await) }).await.map(Self)
+    }
+
+    /// The connection ends with its last clone: the crate knows no other way.
+    async fn close(self) {
+        drop(self);
+    }
+
+    async fn hand_written(&self, key: &[u8], ops: u64) -> Result<u64, Error> {
+        super::hand_written(&mut self.0.clone(), key, ops).await
+    }
+}

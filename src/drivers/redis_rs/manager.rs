@@ -1,0 +1,63 @@
+//! `redis-rs-manager`: one multiplexed connection that reconnects.
+
+use redis::aio::{ConnectionManager, ConnectionManagerConfig};
+
+use super::{commands_through, connect};
+use crate::drivers::{
+    Descriptor, Driver, Error, Lanes, PipelineReach, Profile, Resp, ResponseTimeout, Servers, Settings, Topology,
+};
+
+/// One connection that the crate renews when it is lost.
+#[derive(Clone)]
+pub struct RedisRsManager(ConnectionManager);
+
+commands_through!(RedisRsManager, self, connection = self.0.clone(), connection, lanes = Lanes::Handles(vec![self.clone()]));
+
+fn config(settings: &Settings) -> ConnectionManagerConfig {
+    let mut config = ConnectionManagerConfig::new();
+    if settings.profile == Profile::Tuned {
+        config = config.set_connection_timeout(Some(connect::CONNECTION_TIMEOUT)).set_pipeline_buffer_size(Settings::QUEUE_CAPACITY);
+    }
+    match settings.timeout() {
+        ResponseTimeout::CrateDefault => config,
+        ResponseTimeout::Never => config.set_response_timeout(None),
+        ResponseTimeout::After(after) => config.set_response_timeout(Some(after)),
+    }
+}
+
+impl Driver for RedisRsManager {
+    const DESCRIPTOR: Descriptor = Descriptor {
+        name: "redis-rs-manager",
+        client: "redis",
+        summary: "one multiplexed connection behind the crate's reconnecting ConnectionManager",
+        documentation: "https://docs.rs/redis/latest/redis/aio/struct.ConnectionManager.html",
+        topologies: &[Topology::Standalone],
+        resp: &[Resp::V2, Resp::V3],
+        connections: |_, _| 1,
+        most_connections: 1,
+        checkout: &[],
+        pipeline_reach: PipelineReach::AnySlot,
+        notes: &[
+            "As it ships: TCP_NODELAY off, a timer of 500 ms per command, 50 requests in its queue.",
+            "After a lost connection calls wait for the reconnection, which gives up after 6 tries (at most 6.3 s); both profiles keep that.",
+        ],
+    };
+
+    async fn connect(servers: &Servers, settings: &Settings) -> Result<Self, Error> {
+        let client = connect::client(servers.first(), settings)?;
+        let connecting = async {
+            connect::probe(servers.first(), settings).await?;
+            connect::login(client.get_connection_manager_with_config(config(settings)).await)
+        };
+        connect::limited(connecting).await.map(Self)
+    }
+
+    /// The connection ends with its last clone: the crate knows no other way.
+    async fn close(self) {
+        drop(self);
+    }
+
+    async fn hand_written(&self, key: &[u8], ops: u64) -> Result<u64, Error> {
+        super::hand_written(&mut self.0.clone(), key, ops).await
+    }
+}

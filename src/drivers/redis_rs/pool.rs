@@ -1,0 +1,81 @@
+//! `redis-rs-pool`: several multiplexed connections, taken round robin.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use redis::AsyncCommands;
+use redis::aio::MultiplexedConnection;
+
+use super::{commands_through, connect};
+use crate::drivers::{Descriptor, Driver, Error, Lanes, PipelineReach, Resp, Servers, Settings, Topology};
+
+/// Multiplexed connections; each call takes the next one.
+#[derive(Clone)]
+pub struct RedisRsPool {
+    connections: Arc<[MultiplexedConnection]>,
+    next: Arc<AtomicUsize>,
+}
+
+impl RedisRsPool {
+    fn new(connections: Vec<MultiplexedConnection>) -> Self {
+        Self { connections: connections.into(), next: Arc::default() }
+    }
+
+    fn next(&self) -> &MultiplexedConnection {
+        &self.connections[self.next.fetch_add(1, Ordering::Relaxed) % self.connections.len()]
+    }
+
+    fn lanes(&self) -> Lanes<Self> {
+        Lanes::Handles(self.connections.iter().map(|one| Self::new(vec![one.clone()])).collect())
+    }
+}
+
+commands_through!(RedisRsPool, self, connection = self.next().clone(), connection, lanes = self.lanes());
+
+impl Driver for RedisRsPool {
+    const DESCRIPTOR: Descriptor = Descriptor {
+        name: "redis-rs-pool",
+        client: "redis",
+        summary: "multiplexed connections, each call on the next one",
+        documentation: "https://docs.rs/redis/latest/redis/aio/struct.MultiplexedConnection.html",
+        topologies: &[Topology::Standalone],
+        resp: &[Resp::V2, Resp::V3],
+        connections: |settings, _| settings.connections.get(),
+        most_connections: usize::MAX,
+        checkout: &[],
+        pipeline_reach: PipelineReach::AnySlot,
+        notes: &[
+            "As it ships: TCP_NODELAY off, a timer of 500 ms per command, 50 requests in each connection's queue.",
+            "The round robin is ours: the crate has no pool of multiplexed connections.",
+            "It does not reconnect: after a lost connection every call on it fails.",
+        ],
+    };
+
+    async fn connect(servers: &Servers, settings: &Settings) -> Result<Self, Error> {
+        let client = connect::client(servers.first(), settings)?;
+        let config = connect::config(settings);
+        let connecting = async {
+            let mut connections = Vec::with_capacity(settings.connections.get());
+            for _ in 0..settings.connections.get() {
+                connections.push(connect::login(client.get_multiplexed_async_connection_with_config(&config).await)?);
+            }
+            Ok(Self::new(connections))
+        };
+        connect::limited(connecting).await
+    }
+
+    /// Each connection ends with its last clone: the crate knows no other way.
+    async fn close(self) {
+        drop(self);
+    }
+
+    async fn hand_written(&self, key: &[u8], ops: u64) -> Result<u64, Error> {
+        let (pool, mut turn, mut bytes) = (&self.connections, 0, 0);
+        for _ in 0..ops {
+            turn += 1;
+            let value: Option<Vec<u8>> = pool[turn % pool.len()].clone().get(key).await?;
+            bytes += value.map_or(0, |value| value.len()) as u64;
+        }
+        Ok(bytes)
+    }
+}
