@@ -81,7 +81,7 @@ fn bench_cell(session: &RefCell<Session>, group: &mut BenchmarkGroup<'_, WallTim
     }
     let mut open: Option<Open> = None;
     let mut runs = Vec::new();
-    let mut failure: Option<String> = None;
+    let mut failure: Option<Outcome> = None;
     // Criterion has no way to give up on one benchmark. Unwinding out of it leaves its files as they were.
     let unwound = catch_unwind(AssertUnwindSafe(|| {
         group.bench_function(id, |bencher| {
@@ -89,8 +89,8 @@ fn bench_cell(session: &RefCell<Session>, group: &mut BenchmarkGroup<'_, WallTim
             if open.is_none() {
                 match session.open(planned, cell) {
                     Ok(opened) => open = Some(opened),
-                    Err(reason) => {
-                        failure = Some(reason);
+                    Err(outcome) => {
+                        failure = Some(outcome);
                         resume_unwind(Box::new(CellFailed));
                     }
                 }
@@ -103,7 +103,7 @@ fn bench_cell(session: &RefCell<Session>, group: &mut BenchmarkGroup<'_, WallTim
                     elapsed
                 }
                 Err(reason) => {
-                    failure = Some(reason);
+                    failure = Some(Outcome::Failed { reason });
                     resume_unwind(Box::new(CellFailed));
                 }
             });
@@ -116,9 +116,9 @@ fn bench_cell(session: &RefCell<Session>, group: &mut BenchmarkGroup<'_, WallTim
     }
     let mut session = session.borrow_mut();
     let closed = open.map(|open| session.close(open));
-    if let Some(reason) = failure {
+    if let Some(outcome) = failure {
         session.forget_estimate(&planned.name, &cell.function, &cell.parameter);
-        session.push(cell, Outcome::Failed { reason });
+        session.push(cell, outcome);
     } else if let Some(peak_memory) = closed {
         let outcome = match session.mode() {
             Mode::Measure { samples } => measurement(&runs, samples, peak_memory, cell),

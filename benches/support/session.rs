@@ -39,7 +39,7 @@ pub struct Session {
     /// The one target in use; a group with another topology replaces it.
     in_use: Option<InUse>,
     /// Topologies that can't be had, with the reason.
-    missing: Vec<(Topology, String)>,
+    missing: Vec<(Topology, Outcome)>,
     record: Arc<Mutex<Record>>,
     path: PathBuf,
     /// What ends the session: its exit code.
@@ -51,7 +51,7 @@ pub struct Session {
 impl Session {
     /// Checks what can be checked without starting anything.
     pub fn start(bench: &str, config: BenchConfig, mode: Mode) -> Result<Self, TargetError> {
-        let mut spec = TargetArgs::from_environment()?.spec()?;
+        let mut spec = target_from_environment()?.spec()?;
         spec.resp = config.connection.resp;
         let runtime = config.runtime();
         let mut builder = match runtime.flavour {
@@ -108,9 +108,9 @@ impl Session {
     }
 
     /// The target of `topology`, provided when it is first needed.
-    fn target(&mut self, topology: Topology) -> Result<&mut InUse, String> {
-        if let Some((_, reason)) = self.missing.iter().find(|(missing, _)| *missing == topology) {
-            return Err(reason.clone());
+    fn target(&mut self, topology: Topology) -> Result<(), Outcome> {
+        if let Some((_, outcome)) = self.missing.iter().find(|(missing, _)| *missing == topology) {
+            return Err(outcome.clone());
         }
         if self.in_use.as_ref().is_none_or(|in_use| in_use.topology != topology) {
             if let Some(old) = self.in_use.take() {
@@ -121,7 +121,7 @@ impl Session {
                 Topology::Standalone => Layout::Standalone,
                 Topology::Cluster => self.config.cluster.shape,
             });
-            let provided = self.runtime.block_on(async {
+            let provided: Result<InUse, TargetError> = self.runtime.block_on(async {
                 let target = provide(&spec).await?;
                 let nodes = target.nodes.iter().map(|node| (node.role, node.endpoint.clone()));
                 let auditor = Auditor::connect(nodes).await.map_err(|error| TargetError::Usage(error.to_string()))?;
@@ -140,34 +140,40 @@ impl Session {
                     self.in_use = Some(in_use);
                 }
                 Err(error) => {
-                    // A URL is of one topology: the groups of the other are failed rows. Anything else ends the session.
-                    if spec.kind != Kind::Url || self.cells == 0 && !matches!(error, TargetError::Topology { .. }) {
+                    let reason = error.to_string();
+                    // A URL is of one topology: cells of the other can't be had there. Anything else ends the session.
+                    let outcome = if spec.kind == Kind::Url && matches!(error, TargetError::WrongTopology { .. }) {
+                        eprintln!("left out: the {topology} groups, since {reason}");
+                        Outcome::Unsupported { reason }
+                    } else {
                         self.fatal = Some(2);
-                        eprintln!("error: {error}");
-                    }
-                    self.missing.push((topology, error.to_string()));
-                    return Err(error.to_string());
+                        eprintln!("error: {reason}");
+                        Outcome::Failed { reason }
+                    };
+                    self.missing.push((topology, outcome.clone()));
+                    return Err(outcome);
                 }
             }
         }
-        self.in_use.as_mut().ok_or_else(|| "no target".to_owned())
+        Ok(())
     }
 
     /// Connects a cell, writes its keyspace and verifies it.
-    pub fn open(&mut self, group: &Group, cell: &PlannedCell) -> Result<Open, String> {
+    pub fn open(&mut self, group: &Group, cell: &PlannedCell) -> Result<Open, Outcome> {
         measure::reset_peak_memory();
         let deadline = self.config.deadline();
         let run = format!("{}:{}", std::process::id(), self.cells);
         self.target(group.topology)?;
         self.cells += 1;
-        let (Some(in_use), runtime) = (&self.in_use, &self.runtime) else { return Err("no target".into()) };
+        let failed = |reason: String| Outcome::Failed { reason };
+        let (Some(in_use), runtime) = (&self.in_use, &self.runtime) else { return Err(failed("no target".into())) };
         let opening = workload::open(cell.driver.name, &in_use.target.servers, &cell.settings, &cell.workload, &run);
-        let opening = opening.map_err(|error| error.to_string())?;
+        let opening = opening.map_err(|error| failed(error.to_string()))?;
         let connected = runtime.block_on(async { tokio::time::timeout(deadline, opening).await });
         let runner = match connected {
             Ok(Ok(runner)) => runner,
-            Ok(Err(error)) => return Err(format!("can't connect: {error}")),
-            Err(_) => return Err(format!("can't connect within {deadline:?}")),
+            Ok(Err(error)) => return Err(failed(format!("can't connect: {error}"))),
+            Err(_) => return Err(failed(format!("can't connect within {deadline:?}"))),
         };
         let prepared = runtime.block_on(async { tokio::time::timeout(deadline, runner.prepare()).await });
         let load = Load { operations: 0, callers: cell.callers, checkout: cell.driver.checkout, deadline };
@@ -176,11 +182,11 @@ impl Session {
             Ok(Ok(())) => Ok(open),
             Ok(Err(error)) => {
                 self.close(open);
-                Err(format!("verification failed: {error}"))
+                Err(failed(format!("verification failed: {error}")))
             }
             Err(_) => {
                 self.close(open);
-                Err(format!("verification did not end within {deadline:?}"))
+                Err(failed(format!("verification did not end within {deadline:?}")))
             }
         }
     }
@@ -235,8 +241,7 @@ impl Session {
         if record.rows.is_empty() {
             return ExitCode::from(self.fatal.unwrap_or(0));
         }
-        let colour = std::env::var_os("NO_COLOR").is_none() && std::io::IsTerminal::is_terminal(&std::io::stdout());
-        println!("\n{}", report::table(&record, colour));
+        println!("\n{}", report::table(&record));
         let failures = record.failures().count();
         if matches!(self.mode, Mode::Measure { .. }) {
             match record.save(&self.path) {
@@ -252,6 +257,17 @@ impl Session {
         }
         ExitCode::from(self.fatal.unwrap_or(u8::from(failures > 0)))
     }
+}
+
+/// The target that the environment variables ask for, read by the same rules as the flags of `rcb`.
+fn target_from_environment() -> Result<TargetArgs, TargetError> {
+    #[derive(clap::Parser)]
+    struct Environment {
+        #[command(flatten)]
+        target: TargetArgs,
+    }
+    let parsed = <Environment as clap::Parser>::try_parse_from(["bench"]);
+    parsed.map(|environment| environment.target).map_err(|error| TargetError::Usage(error.to_string().trim_end().to_owned()))
 }
 
 /// Whether a name filter was given: then cells that Criterion never sees are left out of the table.

@@ -7,5 +7,5 @@ mod environment;
 mod usage;
 
 pub use alloc::{Allocations, CountingAllocator, allocations};
-pub use environment::Environment;
+pub use environment::{Environment, Load as SystemLoad, warnings};
 pub use usage::{Snapshot, Usage, peak_memory, reset_peak_memory};

@@ -1,14 +1,13 @@
 //! The model of `bench.toml` and its checks.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer};
 
 use crate::drivers::{self, Profile, Resp, Scope};
 use crate::record::{Runtime, RuntimeFlavour};
+use crate::target::Layout;
 use crate::workload::commands::Operation;
 
 /// Everything in `bench.toml`.
@@ -74,54 +73,26 @@ pub struct ConnectionConfig {
 }
 
 /// The cluster that the benches start.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ClusterConfig {
-    /// Masters and replicas of each.
-    pub shape: ClusterShape,
+    /// Masters and replicas of each, written `3x1`.
+    #[serde(deserialize_with = "cluster_shape")]
+    pub shape: Layout,
 }
 
-/// Masters and replicas of a cluster, written `3x1`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct ClusterShape {
-    /// Masters, 3 at least.
-    pub masters: usize,
-    /// Replicas of each master.
-    pub replicas_each: usize,
-}
-
-impl Default for ClusterShape {
+impl Default for ClusterConfig {
     fn default() -> Self {
-        Self { masters: 3, replicas_each: 1 }
+        Self { shape: Layout::CLUSTER }
     }
 }
 
-impl fmt::Display for ClusterShape {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}x{}", self.masters, self.replicas_each)
-    }
-}
-
-impl FromStr for ClusterShape {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is no cluster; write masters x replicas-each, such as \"3x1\"");
-        let (masters, replicas) = text.split_once('x').ok_or_else(wrong)?;
-        let number = |text: &str| text.trim().parse::<usize>().map_err(|_| wrong());
-        let shape = Self { masters: number(masters)?, replicas_each: number(replicas)? };
-        match shape {
-            Self { masters: 0..3, .. } => Err(format!("{text:?} has too few masters; a Redis cluster needs 3 at least")),
-            Self { masters, replicas_each } if masters * (1 + replicas_each) > 60 => {
-                Err(format!("{text:?} is more than 60 servers; choose a smaller cluster"))
-            }
-            shape => Ok(shape),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for ClusterShape {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+fn cluster_shape<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Layout, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let wrong = |reason: String| serde::de::Error::custom(format!("shape {text:?}: {reason}"));
+    match text.parse().map_err(wrong)? {
+        Layout::Standalone => Err(wrong("a cluster is written masters x replicas-each, such as 3x1".into())),
+        shape => Ok(shape),
     }
 }
 

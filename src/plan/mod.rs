@@ -5,5 +5,5 @@ mod config;
 
 pub use cells::{Group, PlannedCell, commands, pipeline_window};
 pub use config::{
-    BadConfig, BenchConfig, ClusterConfig, ClusterShape, CommandsConfig, ConnectionConfig, RuntimeConfig, Sweep, TimingConfig, WindowConfig,
+    BadConfig, BenchConfig, ClusterConfig, CommandsConfig, ConnectionConfig, RuntimeConfig, Sweep, TimingConfig, WindowConfig,
 };

@@ -7,30 +7,13 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use super::{Outcome, Row};
-use crate::drivers::Topology;
 use crate::measure::Environment;
+use crate::target::TargetFacts;
 
 /// Marks a file as ours.
 pub const FORMAT: &str = "redis-client-bench/record";
 /// Version of the format; a reader refuses a newer one.
 pub const VERSION: u32 = 1;
-
-/// What was measured against.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TargetFacts {
-    /// `url`, `container` or `process`.
-    pub provided_by: String,
-    /// Standalone or cluster.
-    pub topology: Topology,
-    /// `redis` or `valkey`.
-    pub product: String,
-    /// The server's version.
-    pub version: String,
-    /// Masters and replicas, without logins.
-    pub nodes: Vec<String>,
-    /// One line for people.
-    pub description: String,
-}
 
 /// Measurements with their environment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -157,7 +140,7 @@ mod tests {
     fn a_record_comes_back_as_it_was_saved() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("deep/record.json");
-        let record = Record::new("test", Environment::default());
+        let record = Record::new("test", Environment::read());
         record.save(&path).unwrap();
         assert_eq!(Record::load(&path).unwrap(), record);
     }

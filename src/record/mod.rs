@@ -7,5 +7,5 @@ mod file;
 mod measurement;
 
 pub use cell::{Cell, CellSettings, Runtime, RuntimeFlavour};
-pub use file::{BadRecord, FORMAT, Record, TargetFacts, VERSION, timestamp};
+pub use file::{BadRecord, FORMAT, Record, VERSION, timestamp};
 pub use measurement::{Mark, Measurement, Outcome, Row, Sample};

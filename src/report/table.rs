@@ -1,6 +1,6 @@
 //! The final table of a record.
 
-use comfy_table::{Attribute, Cell as TableCell, CellAlignment, Color, Table, presets};
+use comfy_table::{Cell as TableCell, CellAlignment, Table, presets};
 
 use crate::record::{Outcome, Record, Row};
 
@@ -15,11 +15,11 @@ pub fn share_of_raw(record: &Record, row: &Row) -> Option<f64> {
     Some(own.ops_per_second() / raw.ops_per_second())
 }
 
-/// Every row of `record`, failed ones too, as a table. `colour` marks failures.
+/// Every row of `record`, failed ones too, as a table.
 #[must_use]
-pub fn table(record: &Record, colour: bool) -> String {
+pub fn table(record: &Record) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(HEADER);
+    table.load_style(presets::NOTHING).set_header(HEADER);
     for index in 1..HEADER.len() - 2 {
         if let Some(column) = table.column_mut(index) {
             column.set_cell_alignment(CellAlignment::Right);
@@ -28,9 +28,9 @@ pub fn table(record: &Record, colour: bool) -> String {
     for row in &record.rows {
         table.add_row(match &row.outcome {
             Outcome::Measured(_) => measured(record, row),
-            Outcome::Verified => note(row, "verified, not timed", None),
-            Outcome::Unsupported { reason } => note(row, reason, None),
-            Outcome::Failed { reason } => note(row, &format!("FAILED: {reason}"), colour.then_some(Color::Red)),
+            Outcome::Verified => note(row, "verified, not timed"),
+            Outcome::Unsupported { reason } => note(row, reason),
+            Outcome::Failed { reason } => note(row, &format!("FAILED: {reason}")),
         });
     }
     let lines: Vec<String> = table.to_string().lines().map(|line| line.trim_end().to_owned()).collect();
@@ -63,14 +63,11 @@ fn measured(record: &Record, row: &Row) -> Vec<TableCell> {
     .into()
 }
 
-fn note(row: &Row, text: &str, colour: Option<Color>) -> Vec<TableCell> {
+/// A row without figures: the text takes the place of the first columns.
+fn note(row: &Row, text: &str) -> Vec<TableCell> {
     let mut cells = vec![TableCell::new(&row.name)];
     cells.extend((1..HEADER.len() - 2).map(|_| TableCell::new("–")));
-    let mut reason = TableCell::new(text);
-    if let Some(colour) = colour {
-        reason = reason.fg(colour).add_attribute(Attribute::Bold);
-    }
-    cells.extend([reason, TableCell::new("")]);
+    cells.extend([TableCell::new(text), TableCell::new("")]);
     cells
 }
 

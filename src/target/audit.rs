@@ -8,19 +8,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::Role;
 use crate::error::Error;
 use crate::net::{Connection, Endpoint};
 use crate::resp::{Command, Resp, Value};
-
-/// Part of a node in a cluster; a standalone server is a master.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Serves slots, or everything.
-    Master,
-    /// Follows a master: executes that master's writes again.
-    Replica,
-}
 
 /// Commands that belong to connections, clusters and replication, not to any workload. They are counted and shown, but do
 /// not fail an audit. A `|` at the end stands for every subcommand.
