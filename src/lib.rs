@@ -11,7 +11,10 @@
 
 pub mod drivers;
 pub mod error;
+pub mod interrupt;
+pub mod measure;
 pub mod net;
 pub mod resp;
+pub mod target;
 pub mod versions;
 pub mod window;

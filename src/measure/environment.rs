@@ -1,0 +1,187 @@
+//! The machine and the build that a measurement was made with.
+
+use std::fs;
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+
+/// Above this share of the cores' capacity, a machine counts as busy before we start.
+const BUSY_SHARE: f64 = 0.5;
+
+/// Runnable processes, averaged over 1, 5 and 15 minutes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// Over one minute.
+    pub one: f64,
+    /// Over five minutes.
+    pub five: f64,
+    /// Over fifteen minutes.
+    pub fifteen: f64,
+}
+
+/// What a record keeps of the machine and the build. What the system does not tell is `None`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Operating system, as Rust names it: `linux`, `macos`.
+    pub os: String,
+    /// Kernel release.
+    pub kernel: Option<String>,
+    /// Processor model.
+    pub cpu: Option<String>,
+    /// Logical cores that this process may use.
+    pub cores: usize,
+    /// Memory in bytes.
+    pub memory: Option<u64>,
+    /// Load at the time of the call.
+    pub load: Option<Load>,
+    /// Frequency governor of the first core.
+    pub governor: Option<String>,
+    /// What the system runs in, if it says so: a container, or the maker of the virtual machine.
+    pub virtualisation: Option<String>,
+    /// Version of the compiler that built this.
+    pub rustc: String,
+    /// Target triple that it was built for.
+    pub target: String,
+    /// Built without optimisation.
+    pub debug_build: bool,
+    /// Version of this crate.
+    pub version: String,
+}
+
+impl Environment {
+    /// Reads it now. The load is that before any work, so call this first.
+    #[must_use]
+    pub fn read() -> Self {
+        Self {
+            os: std::env::consts::OS.into(),
+            kernel: first_line("/proc/sys/kernel/osrelease").or_else(|| output("uname", &["-r"])),
+            cpu: cpu_model(),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            memory: memory(),
+            load: load(),
+            governor: first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+            virtualisation: virtualisation(),
+            rustc: env!("RCB_RUSTC").into(),
+            target: env!("RCB_TARGET").into(),
+            debug_build: cfg!(debug_assertions),
+            version: env!("CARGO_PKG_VERSION").into(),
+        }
+    }
+}
+
+/// What makes figures from this environment doubtful, one printable line each.
+#[must_use]
+pub fn warnings(environment: &Environment) -> Vec<String> {
+    let mut list = Vec::new();
+    if environment.debug_build {
+        list.push("debug build: the figures are those of unoptimised code; build with --release".to_owned());
+    }
+    let cores = environment.cores;
+    if let Some(load) = environment.load.filter(|load| load.one > BUSY_SHARE * cores as f64) {
+        list.push(format!("busy machine: the load was {:.2} on {cores} cores before the start; end other work", load.one));
+    }
+    if cores == 1 {
+        list.push("single core: client and server take turns, so neither is measured on its own".to_owned());
+    }
+    if let Some(governor) = environment.governor.as_deref().filter(|governor| matches!(*governor, "powersave" | "conservative")) {
+        list.push(format!("the frequency governor is {governor}: the clock rate follows the load; set it to performance"));
+    }
+    list
+}
+
+fn first_line(path: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    text.lines().next().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty())
+}
+
+/// What a program prints, where the system has no file for it.
+fn output(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(arguments).output().ok().filter(|output| output.status.success())?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+fn sysctl(name: &str) -> Option<String> {
+    if cfg!(target_os = "linux") { None } else { output("sysctl", &["-n", name]) }
+}
+
+fn cpu_model() -> Option<String> {
+    // The names that kernels use on x86, on Arm boards and on POWER.
+    let names = ["model name", "Model", "Hardware", "cpu"];
+    let found = fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| names.iter().find_map(|name| field(&text, name)));
+    found.or_else(|| sysctl("machdep.cpu.brand_string")).or_else(|| sysctl("hw.model"))
+}
+
+/// The value of the first `name : value` line.
+fn field(text: &str, name: &str) -> Option<String> {
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    let mut values = lines.filter(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned());
+    values.find(|value| !value.is_empty())
+}
+
+fn memory() -> Option<u64> {
+    let linux = fs::read_to_string("/proc/meminfo").ok().and_then(|text| field(&text, "MemTotal"));
+    match linux {
+        Some(kib) => kib.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024),
+        None => sysctl("hw.memsize").or_else(|| sysctl("hw.physmem"))?.parse().ok(),
+    }
+}
+
+fn load() -> Option<Load> {
+    parse_load(&first_line("/proc/loadavg").or_else(|| sysctl("vm.loadavg"))?)
+}
+
+/// `0.10 0.20 0.30 …`, in braces where sysctl prints it.
+fn parse_load(text: &str) -> Option<Load> {
+    let mut numbers = text.split_whitespace().filter(|word| *word != "{").map(|word| word.replace(',', ".").parse::<f64>());
+    Some(Load { one: numbers.next()?.ok()?, five: numbers.next()?.ok()?, fifteen: numbers.next()?.ok()? })
+}
+
+fn virtualisation() -> Option<String> {
+    if fs::exists("/.dockerenv").unwrap_or(false) || fs::exists("/run/.containerenv").unwrap_or(false) {
+        return Some("container".into());
+    }
+    let flagged = fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| field(&text, "flags"));
+    let virtual_machine = flagged.is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"));
+    let maker = first_line("/sys/class/dmi/id/sys_vendor");
+    let model = first_line("/sys/class/dmi/id/product_name");
+    let name = [maker, model].into_iter().flatten().collect::<Vec<_>>().join(" ");
+    virtual_machine.then(|| if name.is_empty() { "virtual machine".into() } else { format!("virtual machine ({name})") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_doubt_is_told_and_a_quiet_machine_raises_none() {
+        let load = |one| Some(Load { one, five: 0.0, fifteen: 0.0 });
+        let quiet = Environment { debug_build: false, cores: 4, load: load(2.0), governor: Some("performance".into()), ..Environment::read() };
+        assert_eq!(warnings(&quiet), Vec::<String>::new());
+        let told = |environment: Environment| warnings(&environment).join("\n");
+        assert!(told(Environment { debug_build: true, ..quiet.clone() }).starts_with("debug build"));
+        assert!(told(Environment { load: load(2.01), ..quiet.clone() }).starts_with("busy machine"));
+        assert!(told(Environment { cores: 1, load: None, ..quiet.clone() }).starts_with("single core"));
+        assert!(told(Environment { governor: Some("powersave".into()), ..quiet }).contains("powersave"));
+    }
+
+    #[test]
+    fn the_systems_formats_are_read() {
+        let load = Load { one: 0.5, five: 1.25, fifteen: 2.0 };
+        assert_eq!(parse_load("0.50 1.25 2.00 1/234 5678"), Some(load));
+        assert_eq!(parse_load("{ 0.50 1.25 2.00 }"), Some(load));
+        assert_eq!(parse_load("0,50 1,25 2,00"), Some(load));
+        assert_eq!(parse_load(""), None);
+        assert_eq!(field("processor\t: 0\nmodel name\t: A: B\n", "model name").as_deref(), Some("A: B"));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_linux_machine_tells_its_facts_and_they_survive_a_record() {
+        let environment = Environment::read();
+        assert!(environment.kernel.is_some() && environment.load.is_some() && environment.memory.is_some_and(|bytes| bytes > 1 << 20));
+        assert!(environment.rustc.starts_with("rustc ") && environment.target.contains("linux"));
+        let text = serde_json::to_string(&environment).unwrap();
+        assert_eq!(serde_json::from_str::<Environment>(&text).unwrap(), environment);
+    }
+}
