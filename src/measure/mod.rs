@@ -1,11 +1,5 @@
-//! Clock, CPU, allocations and memory of this process, and the environment it runs in.
-//!
-//! Knows neither client nor workload.
+//! What is measured, and the circumstances.
 
-pub mod alloc;
 mod environment;
-mod usage;
 
-pub use alloc::{Allocations, CountingAllocator, allocations};
-pub use environment::{Environment, Load as SystemLoad, warnings};
-pub use usage::{Snapshot, Usage, peak_memory, reset_peak_memory};
+pub use environment::{Environment, Load, warnings};

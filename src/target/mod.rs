@@ -4,7 +4,6 @@
 //! [`Target::shutdown`].
 
 mod args;
-pub mod audit;
 mod bring_up;
 mod cluster;
 #[cfg(feature = "container")]

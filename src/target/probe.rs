@@ -20,7 +20,7 @@ impl Probe {
     /// Connects and logs in.
     pub(super) async fn try_open(endpoint: &Endpoint, resp: Resp, limit: Duration) -> Result<Self, Error> {
         let connection =
-            timeout(limit, Connection::open(endpoint, resp, true)).await.map_err(|_| Error::timed_out(limit)).flatten()?;
+            timeout(limit, Connection::open(endpoint, resp, true)).await.unwrap_or_else(|_| Err(Error::timed_out(limit)))?;
         Ok(Self { connection, endpoint: endpoint.clone(), limit })
     }
 
@@ -33,7 +33,7 @@ impl Probe {
     pub(super) async fn try_ask(&mut self, words: &[&str]) -> Result<Value, Error> {
         let (name, arguments) = words.split_first().unwrap_or((&"PING", &[]));
         let command = arguments.iter().fold(Command::new(name), |command, word| command.arg(word));
-        timeout(self.limit, self.connection.request(&command)).await.map_err(|_| Error::timed_out(self.limit)).flatten()
+        timeout(self.limit, self.connection.request(&command)).await.unwrap_or_else(|_| Err(Error::timed_out(self.limit)))
     }
 
     /// One command given as words.
