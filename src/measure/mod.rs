@@ -1,5 +1,11 @@
-//! What is measured, and the circumstances.
+//! CPU, allocations and memory of this process, and the environment it runs in.
+//!
+//! Knows neither client nor workload.
 
+pub mod alloc;
 mod environment;
+mod usage;
 
+pub use alloc::{Allocations, CountingAllocator, allocations};
 pub use environment::{Environment, Load, warnings};
+pub use usage::{Snapshot, Usage, peak_memory, reset_peak_memory};

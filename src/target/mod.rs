@@ -4,6 +4,7 @@
 //! [`Target::shutdown`].
 
 mod args;
+pub mod audit;
 mod bring_up;
 mod cluster;
 #[cfg(feature = "container")]
