@@ -9,6 +9,9 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod calibrate;
+pub mod cli;
+pub mod compare;
 pub mod conformance;
 pub mod drivers;
 pub mod error;

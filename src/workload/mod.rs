@@ -4,5 +4,5 @@ pub mod commands;
 mod run;
 mod runner;
 
-pub use run::{Failure, Load, Run, measure};
+pub use run::{Failure, Load, Run, closed_loop, measure};
 pub use runner::{Runner, open, runs_on};

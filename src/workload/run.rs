@@ -90,34 +90,54 @@ pub async fn measure<C: Commands>(client: &C, keyspace: &Arc<Keyspace>, load: &L
     Ok(Run { operations, elapsed, client: client_usage, server, audit })
 }
 
-/// The timed part. Dropping the future aborts the callers.
+/// The timed part of [`measure`].
 async fn timed<C: Commands>(
     client: &C,
     keyspace: &Arc<Keyspace>,
     operations: u64,
     callers: usize,
 ) -> Result<(Duration, Usage), Failure> {
+    closed_loop(operations, callers, |caller, share| {
+        let (client, keyspace) = (client.clone(), keyspace.clone());
+        // Callers begin at different keys, so that they do not all ask for the same one.
+        let first = caller * keyspace.len() / callers.max(1);
+        async move {
+            for index in 0..share as usize {
+                if let Err(error) = keyspace.operate(&client, first + index).await {
+                    return Err((index as u64, error));
+                }
+            }
+            Ok(())
+        }
+    })
+    .await
+}
+
+/// Runs `operations` shared out among `callers` tasks, each made by `caller(number, its share)`, and returns the time from
+/// their release to the end of the last, with what the process used meanwhile. A caller that fails tells how many of its
+/// operations had succeeded. Dropping the future aborts the callers.
+///
+/// # Errors
+/// [`Failure::Command`] with the first error.
+pub async fn closed_loop<F>(operations: u64, callers: usize, caller: impl Fn(usize, u64) -> F) -> Result<(Duration, Usage), Failure>
+where
+    F: Future<Output = Result<(), (u64, Error)>> + Send + 'static,
+{
     let callers = callers.clamp(1, usize::try_from(operations).unwrap_or(usize::MAX).max(1));
     let ready = Arc::new((AtomicUsize::new(0), Notify::new()));
     let (release, released) = watch::channel(false);
     let mut tasks = JoinSet::new();
-    for caller in 0..callers {
-        let share = operations / callers as u64 + u64::from((caller as u64) < operations % callers as u64);
-        let (client, keyspace, ready, mut released) = (client.clone(), keyspace.clone(), ready.clone(), released.clone());
-        // Callers begin at different keys, so that they do not all ask for the same one.
-        let first = caller * keyspace.len() / callers;
+    for number in 0..callers {
+        let share = operations / callers as u64 + u64::from((number as u64) < operations % callers as u64);
+        let (work, ready, mut released) = (caller(number, share), ready.clone(), released.clone());
         tasks.spawn(async move {
             if ready.0.fetch_add(1, Ordering::AcqRel) + 1 == callers {
                 ready.1.notify_one();
             }
             // An error would mean that the run was given up.
             let _ = released.wait_for(|&go| go).await;
-            for index in 0..share as usize {
-                if let Err(error) = keyspace.operate(&client, first + index).await {
-                    return (Instant::now(), index as u64, Some(error));
-                }
-            }
-            (Instant::now(), share, None)
+            let result = work.await;
+            (Instant::now(), share, result)
         });
     }
     ready.1.notified().await;
@@ -128,10 +148,13 @@ async fn timed<C: Commands>(
     let (mut end, mut done, mut first_error) = (start, 0, None);
     while let Some(joined) = tasks.join_next().await {
         match joined {
-            Ok((finished, count, error)) => {
+            Ok((finished, share, Ok(()))) => {
                 end = end.max(finished);
-                done += count;
-                first_error = first_error.or(error);
+                done += share;
+            }
+            Ok((_, _, Err((succeeded, error)))) => {
+                done += succeeded;
+                first_error = first_error.or(Some(error));
             }
             Err(panic) => first_error = first_error.or(Some(Error::Client(format!("a caller panicked: {panic}")))),
         }

@@ -1,0 +1,91 @@
+//! `rcb drivers`.
+
+use comfy_table::{Table, presets};
+use serde::Serialize;
+
+use super::{Outcome, print, print_json};
+use crate::drivers::{DRIVERS, Descriptor, PipelineReach, Settings, Topology};
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    name: &'static str,
+    client: &'static str,
+    version: &'static str,
+    summary: &'static str,
+    documentation: &'static str,
+    topologies: Vec<String>,
+    resp: Vec<u8>,
+    connections: &'static str,
+    explicit_pipeline_on_cluster: Option<&'static str>,
+    checkout_commands: &'static [&'static str],
+    notes: &'static [&'static str],
+}
+
+impl Entry {
+    fn new(driver: &'static Descriptor) -> Self {
+        let cluster = driver.runs_on(Topology::Cluster).then_some(match driver.pipeline_reach {
+            PipelineReach::AnySlot => "any keys",
+            PipelineReach::OneSlot => "keys of one slot",
+        });
+        Self {
+            name: driver.name,
+            client: driver.client,
+            version: driver.version(),
+            summary: driver.summary,
+            documentation: driver.documentation,
+            topologies: driver.topologies.iter().map(ToString::to_string).collect(),
+            resp: driver.resp.iter().map(|&resp| resp.into()).collect(),
+            connections: connections(driver),
+            explicit_pipeline_on_cluster: cluster,
+            checkout_commands: driver.checkout,
+            notes: driver.notes,
+        }
+    }
+}
+
+/// How the connections that it opens follow from those asked for.
+fn connections(driver: &Descriptor) -> &'static str {
+    let three = Settings { connections: const { std::num::NonZeroUsize::new(3).unwrap() }, ..Settings::default() };
+    let topology = driver.topologies.first().copied().unwrap_or(Topology::Standalone);
+    if driver.most_connections > 1 && (driver.connections)(&three, topology) == 3 { "as many as asked" } else { "1" }
+}
+
+pub fn run(arguments: &Arguments) -> Outcome {
+    let entries: Vec<Entry> = DRIVERS.iter().map(Entry::new).collect();
+    if arguments.json {
+        print_json(&entries)?;
+        return Ok(std::process::ExitCode::SUCCESS);
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["driver", "client", "connections", "topologies", "RESP", "cluster pipeline", "checkout sends", "what it is"]);
+    for entry in &entries {
+        table.add_row([
+            entry.name.to_owned(),
+            format!("{} {}", entry.client, entry.version),
+            entry.connections.to_owned(),
+            entry.topologies.join(", "),
+            entry.resp.iter().map(u8::to_string).collect::<Vec<_>>().join(", "),
+            entry.explicit_pipeline_on_cluster.unwrap_or("–").to_owned(),
+            if entry.checkout_commands.is_empty() { "–".to_owned() } else { entry.checkout_commands.join(" + ").to_uppercase() },
+            entry.summary.to_owned(),
+        ]);
+    }
+    let mut text: Vec<String> = table.to_string().lines().map(|line| line.trim_end().to_owned()).collect();
+    text.push(String::new());
+    text.push("On a cluster, a pipeline window (or off) uses one standalone client per master, so every driver that runs".into());
+    text.push("standalone can be swept there too.".into());
+    for entry in entries.iter().filter(|entry| !entry.notes.is_empty()) {
+        text.push(format!("\n{}:", entry.name));
+        text.extend(entry.notes.iter().map(|note| format!("  - {note}")));
+    }
+    print(&text.join("\n"));
+    Ok(std::process::ExitCode::SUCCESS)
+}

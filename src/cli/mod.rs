@@ -1,0 +1,114 @@
+//! The verbs of `rcb`, one file each. Data goes to standard output, progress to standard error.
+//!
+//! Exit codes: 0 success, 1 a cell failed, 2 wrong usage or no target, 3 a regression was found, 130 interrupted.
+
+mod calibrate;
+mod drivers;
+mod target;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::target::{Target, TargetArgs, TargetError, provide};
+
+const EXAMPLES: &str = "\
+Examples:
+  rcb drivers                             what can be measured, with exact versions
+  rcb target                              what would be measured against
+  rcb target --topology 3x1               the same for a cluster that is started for it
+  rcb target --url redis://db.local:6379  the same for a server of yours
+  rcb calibrate                           how good the instrument is on this machine
+
+The sweeps themselves are Criterion benches: cargo bench --bench pipeline_window";
+
+/// Compare Redis client crates, their pools and their pipeline windows under the same, server-audited work.
+#[derive(Parser)]
+#[command(name = "rcb", version, after_help = EXAMPLES)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// List the drivers of this build: clients, exact versions, capabilities
+    Drivers(drivers::Arguments),
+    /// Show what would be measured against, and what to know about this machine
+    Target(target::Arguments),
+    /// Measure the instrument: clock, timer, allocator, harness tax, and the floor against redis-benchmark
+    Calibrate(calibrate::Arguments),
+}
+
+/// Parses the command line and does what it says.
+#[must_use]
+pub fn run() -> ExitCode {
+    let outcome = match Arguments::parse().verb {
+        Verb::Drivers(arguments) => drivers::run(&arguments),
+        Verb::Target(arguments) => target::run(&arguments),
+        Verb::Calibrate(arguments) => calibrate::run(&arguments),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error}");
+            error.code()
+        }
+    }
+}
+
+/// Why a verb ended early.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    /// The target can't be had, or the flags make no sense.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// A flag makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// Something measured went wrong.
+    #[error("{0}")]
+    Measurement(String),
+}
+
+impl Failure {
+    fn code(&self) -> ExitCode {
+        match self {
+            Failure::Target(_) | Failure::Usage(_) => ExitCode::from(2),
+            Failure::Measurement(_) => ExitCode::FAILURE,
+        }
+    }
+}
+
+type Outcome = Result<ExitCode, Failure>;
+
+/// A multi-thread runtime with as many workers as cores, or a current-thread one.
+fn runtime(current_thread: bool) -> Result<Runtime, Failure> {
+    let mut builder = if current_thread { Builder::new_current_thread() } else { Builder::new_multi_thread() };
+    builder.enable_all().build().map_err(|error| Failure::Measurement(format!("no tokio runtime: {error}")))
+}
+
+/// Provides the target that `arguments` ask for and prints its line and warnings to standard error.
+fn provide_target(runtime: &Runtime, arguments: &TargetArgs) -> Result<Target, Failure> {
+    let target = runtime.block_on(provide(&arguments.spec()?))?;
+    eprintln!("target: {target}");
+    for warning in &target.warnings {
+        eprintln!("warning: {warning}");
+    }
+    Ok(target)
+}
+
+/// Prints to standard output; a closed pipe ends the output, not the program.
+fn print(text: &str) {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
+}
+
+/// Prints `value` as JSON.
+fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value).map_err(|error| Failure::Measurement(error.to_string()))?;
+    print(&text);
+    Ok(())
+}
