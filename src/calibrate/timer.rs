@@ -84,7 +84,7 @@ pub async fn held(asked: Duration, commands: u64) -> Result<Held, Error> {
     let client = Stopwatch { start: Instant::now(), handed_over: Arc::default() };
     let settings = Settings { strategy: Strategy::window(asked, 0), ..Settings::default() };
     let window = Window::new(client.clone(), &settings)?;
-    let mut histogram = Histogram::<u64>::new(3).map_err(|error| Error::Client(error.to_string()))?;
+    let mut histogram = Histogram::<u64>::new_with_bounds(1, 10_000_000_000, 3).map_err(|error| Error::Client(error.to_string()))?;
     // The first tenth teaches the timer how late it wakes, and is left out.
     for round in 0..commands + commands / 10 {
         let arrival = u64::try_from(client.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -96,4 +96,16 @@ pub async fn held(asked: Duration, commands: u64) -> Result<Held, Error> {
     window.close().await;
     let micros = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
     Ok(Held { asked_us: asked.as_nanos() as f64 / 1e3, p50_us: micros(0.5), p99_us: micros(0.99), commands: histogram.len() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn no_command_is_held_for_less_than_its_window() {
+        let held = held(Duration::from_micros(300), 100).await.unwrap();
+        assert!(held.p50_us >= 299.0 && held.p99_us >= held.p50_us, "{held:?}");
+        assert_eq!(held.commands, 100);
+    }
 }

@@ -70,10 +70,11 @@ impl Driver for RedisRsPool {
     }
 
     async fn hand_written(&self, key: &[u8], ops: u64) -> Result<u64, Error> {
-        let (pool, mut turn, mut bytes) = (&self.connections, 0, 0);
+        // The turn is shared by all callers, as in any pool: turns of their own would have them meet on one connection.
+        let (pool, turn, mut bytes) = (&self.connections, &self.next, 0);
         for _ in 0..ops {
-            turn += 1;
-            let value: Option<Vec<u8>> = pool[turn % pool.len()].clone().get(key).await?;
+            let mut connection = pool[turn.fetch_add(1, Ordering::Relaxed) % pool.len()].clone();
+            let value: Option<Vec<u8>> = connection.get(key).await?;
             bytes += value.map_or(0, |value| value.len()) as u64;
         }
         Ok(bytes)
