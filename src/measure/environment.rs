@@ -156,7 +156,8 @@ mod tests {
     #[test]
     fn each_doubt_is_told_and_a_quiet_machine_raises_none() {
         let load = |one| Some(Load { one, five: 0.0, fifteen: 0.0 });
-        let quiet = Environment { debug_build: false, cores: 4, load: load(2.0), governor: Some("performance".into()), ..Environment::read() };
+        let quiet =
+            Environment { debug_build: false, cores: 4, load: load(2.0), governor: Some("performance".into()), ..Environment::read() };
         assert_eq!(warnings(&quiet), Vec::<String>::new());
         let told = |environment: Environment| warnings(&environment).join("\n");
         assert!(told(Environment { debug_build: true, ..quiet.clone() }).starts_with("debug build"));

@@ -28,6 +28,15 @@ pub(super) trait Host: Send {
     fn name(&self) -> String;
 }
 
+/// What can start servers.
+pub(super) trait Launch: Sync {
+    /// What runs them then.
+    type Host: Host;
+
+    /// Starts a server on each port, without waiting until it is ready.
+    fn launch(&self, ports: &[u16]) -> impl Future<Output = Result<(Self::Host, Vec<Started>), TargetError>> + Send;
+}
+
 /// A server as we started it.
 #[derive(Clone, Debug)]
 pub(super) struct Started {
@@ -57,17 +66,15 @@ impl From<TargetError> for Failure {
     }
 }
 
-/// Starts servers with `launch` on free ports, and makes them what `spec` asks for.
-pub(super) async fn start<H: Host>(
-    spec: &TargetSpec, mut launch: impl AsyncFnMut(&[u16]) -> Result<(H, Vec<Started>), TargetError>,
-) -> Result<(H, inspect::Found), TargetError> {
+/// Starts servers with `launcher` on free ports, and makes them what `spec` asks for.
+pub(super) async fn start<L: Launch>(spec: &TargetSpec, launcher: &L) -> Result<(L::Host, inspect::Found), TargetError> {
     let layout = spec.own_layout();
     let is_cluster = layout != Layout::Standalone;
     let mut attempt = 1;
     loop {
         let ports = ports::free(layout.nodes(), is_cluster)
             .map_err(|error| TargetError::System { what: "can't find free loopback ports", error })?;
-        let (mut host, started) = launch(&ports).await?;
+        let (mut host, started) = launcher.launch(&ports).await?;
         match ready(&mut host, &started, spec).await {
             Ok(found) => return Ok((host, found)),
             Err(Failure::PortTaken(_)) if attempt < ATTEMPTS => attempt += 1,

@@ -38,7 +38,8 @@ async fn an_acl_user_logs_in_and_the_password_is_never_shown() {
     for text in [format!("{target:?}"), target.to_string(), facts] {
         assert!(!text.contains(PASSWORD), "{text}");
     }
-    for (login, wanted) in [("bob:wrong-secret@", "refused the login"), (":wrong-secret@", "refused the login"), ("", "refused the login")] {
+    for (login, wanted) in [("bob:wrong-secret@", "refused the login"), (":wrong-secret@", "refused the login"), ("", "refused the login")]
+    {
         for resp in [Resp::V2, Resp::V3] {
             let spec = TargetSpec { resp, ..TargetSpec::url(&format!("redis://{login}127.0.0.1:{port}")).unwrap() };
             let error = provide(&spec).await.unwrap_err();
@@ -71,8 +72,18 @@ async fn tls_with_its_own_authority() {
     drop(made);
     let (port, plain) = (free_port(), free_port());
     let _server = Server::start(&[
-        "--tls-port", &port.to_string(), "--port", &plain.to_string(), "--tls-cert-file", &path("cert.pem"), "--tls-key-file",
-        &path("key.pem"), "--tls-ca-cert-file", &path("cert.pem"), "--tls-auth-clients", "no",
+        "--tls-port",
+        &port.to_string(),
+        "--port",
+        &plain.to_string(),
+        "--tls-cert-file",
+        &path("cert.pem"),
+        "--tls-key-file",
+        &path("key.pem"),
+        "--tls-ca-cert-file",
+        &path("cert.pem"),
+        "--tls-auth-clients",
+        "no",
     ]);
     // A self-signed end-entity certificate is its own authority only to those who do not check chains.
     let target = given(&format!("rediss://127.0.0.1:{port}/#insecure")).await.unwrap();
