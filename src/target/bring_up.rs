@@ -19,6 +19,14 @@ pub(super) const POLL: Duration = Duration::from_millis(20);
 /// How often ports are chosen anew because somebody was faster.
 const ATTEMPTS: usize = 5;
 
+/// Settings that are short while a cluster forms, and Redis' defaults afterwards: name, while forming, at work.
+const WHILE_FORMING: [(&str, &str, &str); 2] = [
+    // Milliseconds; nodes tell each other what is new after half of it at the latest.
+    ("cluster-node-timeout", "1000", "15000"),
+    // Seconds; CLUSTER SLOTS leaves out a replica until the first ping through its replication link.
+    ("repl-ping-replica-period", "1", "10"),
+];
+
 /// What runs the servers.
 pub(super) trait Host: Send {
     /// The last words of a server that ended, `None` while all run.
@@ -87,6 +95,15 @@ async fn ready<H: Host>(host: &mut H, started: &[Started], spec: &TargetSpec) ->
     let mut probes = answering(host, started).await?;
     if let Layout::Cluster { masters, .. } = spec.own_layout() {
         cluster::form(host, &mut probes, usize::from(masters)).await?;
+        for (name, _, at_work) in WHILE_FORMING {
+            // Whoever set it otherwise keeps it.
+            if spec.extra.iter().any(|word| word.trim_start_matches('-') == name) {
+                continue;
+            }
+            for probe in &mut probes {
+                probe.ask(&["CONFIG", "SET", name, at_work]).await?;
+            }
+        }
     }
     let endpoints: Vec<_> = started.iter().map(Started::endpoint).collect();
     let topology = spec.own_layout().topology();
@@ -149,12 +166,14 @@ pub(super) fn server_arguments(spec: &TargetSpec, port: u16) -> Vec<String> {
         for (name, value) in [
             ("--cluster-enabled", "yes"),
             ("--cluster-config-file", config.as_str()),
-            ("--cluster-node-timeout", "15000"),
             ("--cluster-slave-no-failover", "yes"),
             ("--repl-diskless-sync", "yes"),
             ("--repl-diskless-sync-delay", "0"),
         ] {
             words.extend([name.to_owned(), value.to_owned()]);
+        }
+        for (name, forming, _) in WHILE_FORMING {
+            words.extend([format!("--{name}"), forming.to_owned()]);
         }
     }
     words.extend(spec.extra.iter().cloned());
