@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+#[cfg(feature = "tls")]
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -58,6 +59,7 @@ async fn a_user_without_the_rights_that_are_needed_is_told_which() {
     assert!(error.contains("right") && error.contains("info") && !error.contains(PASSWORD), "{error}");
 }
 
+#[cfg(feature = "tls")]
 /// A certificate and its key; `false` when there is no program that makes them.
 fn make_certificate(arguments: &[String]) -> bool {
     let mut openssl = Command::new("openssl");
@@ -65,6 +67,7 @@ fn make_certificate(arguments: &[String]) -> bool {
     openssl.output().is_ok_and(|made| made.status.success())
 }
 
+#[cfg(feature = "tls")]
 #[tokio::test]
 async fn tls_with_its_own_authority() {
     let folder = tempfile::tempdir().unwrap();
