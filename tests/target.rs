@@ -1,5 +1,6 @@
 //! Targets for real: each way to provide one, each mistake in words, and nothing left behind.
-#![cfg(unix)]
+//! On Linux, because what is left behind is read from /proc.
+#![cfg(target_os = "linux")]
 
 mod target {
     pub mod child;

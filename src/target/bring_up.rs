@@ -19,6 +19,14 @@ pub(super) const POLL: Duration = Duration::from_millis(20);
 /// How often ports are chosen anew because somebody was faster.
 const ATTEMPTS: usize = 5;
 
+/// Settings that are short while a cluster forms, and Redis' defaults afterwards: name, while forming, at work.
+const WHILE_FORMING: [(&str, &str, &str); 2] = [
+    // Milliseconds; nodes tell each other what is new after half of it at the latest.
+    ("cluster-node-timeout", "1000", "15000"),
+    // Seconds; CLUSTER SLOTS leaves out a replica until the first ping through its replication link.
+    ("repl-ping-replica-period", "1", "10"),
+];
+
 /// What runs the servers.
 pub(super) trait Host: Send {
     /// The last words of a server that ended, `None` while all run.
@@ -26,6 +34,15 @@ pub(super) trait Host: Send {
 
     /// How to name what runs, in errors.
     fn name(&self) -> String;
+}
+
+/// What can start servers.
+pub(super) trait Launch: Sync {
+    /// What runs them then.
+    type Host: Host;
+
+    /// Starts a server on each port, without waiting until it is ready.
+    fn launch(&self, ports: &[u16]) -> impl Future<Output = Result<(Self::Host, Vec<Started>), TargetError>> + Send;
 }
 
 /// A server as we started it.
@@ -57,17 +74,15 @@ impl From<TargetError> for Failure {
     }
 }
 
-/// Starts servers with `launch` on free ports, and makes them what `spec` asks for.
-pub(super) async fn start<H: Host>(
-    spec: &TargetSpec, mut launch: impl AsyncFnMut(&[u16]) -> Result<(H, Vec<Started>), TargetError>,
-) -> Result<(H, inspect::Found), TargetError> {
+/// Starts servers with `launcher` on free ports, and makes them what `spec` asks for.
+pub(super) async fn start<L: Launch>(spec: &TargetSpec, launcher: &L) -> Result<(L::Host, inspect::Found), TargetError> {
     let layout = spec.own_layout();
     let is_cluster = layout != Layout::Standalone;
     let mut attempt = 1;
     loop {
         let ports = ports::free(layout.nodes(), is_cluster)
             .map_err(|error| TargetError::System { what: "can't find free loopback ports", error })?;
-        let (mut host, started) = launch(&ports).await?;
+        let (mut host, started) = launcher.launch(&ports).await?;
         match ready(&mut host, &started, spec).await {
             Ok(found) => return Ok((host, found)),
             Err(Failure::PortTaken(_)) if attempt < ATTEMPTS => attempt += 1,
@@ -80,6 +95,15 @@ async fn ready<H: Host>(host: &mut H, started: &[Started], spec: &TargetSpec) ->
     let mut probes = answering(host, started).await?;
     if let Layout::Cluster { masters, .. } = spec.own_layout() {
         cluster::form(host, &mut probes, usize::from(masters)).await?;
+        for (name, _, at_work) in WHILE_FORMING {
+            // Whoever set it otherwise keeps it.
+            if spec.extra.iter().any(|word| word.trim_start_matches('-') == name) {
+                continue;
+            }
+            for probe in &mut probes {
+                probe.ask(&["CONFIG", "SET", name, at_work]).await?;
+            }
+        }
     }
     let endpoints: Vec<_> = started.iter().map(Started::endpoint).collect();
     let topology = spec.own_layout().topology();
@@ -142,12 +166,14 @@ pub(super) fn server_arguments(spec: &TargetSpec, port: u16) -> Vec<String> {
         for (name, value) in [
             ("--cluster-enabled", "yes"),
             ("--cluster-config-file", config.as_str()),
-            ("--cluster-node-timeout", "15000"),
             ("--cluster-slave-no-failover", "yes"),
             ("--repl-diskless-sync", "yes"),
             ("--repl-diskless-sync-delay", "0"),
         ] {
             words.extend([name.to_owned(), value.to_owned()]);
+        }
+        for (name, forming, _) in WHILE_FORMING {
+            words.extend([format!("--{name}"), forming.to_owned()]);
         }
     }
     words.extend(spec.extra.iter().cloned());

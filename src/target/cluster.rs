@@ -105,7 +105,8 @@ fn out_of_sync(replication: &Info, replica: bool, replicas_each: usize) -> Optio
         return (!replication.is("role", "slave") || !replication.is("master_link_status", "up"))
             .then(|| format!("reports master_link_status:{}", replication.get("master_link_status").unwrap_or("nothing")));
     }
-    let online = (0..replicas_each).filter_map(|index| replication.get(&format!("slave{index}"))).filter(|line| line.contains("state=online"));
+    let online =
+        (0..replicas_each).filter_map(|index| replication.get(&format!("slave{index}"))).filter(|line| line.contains("state=online"));
     let online = online.count();
     (online != replicas_each).then(|| format!("has {online} of {replicas_each} replicas online"))
 }

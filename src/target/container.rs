@@ -13,7 +13,7 @@ use testcontainers::runners::AsyncRunner;
 use testcontainers::{ContainerAsync, ContainerRequest, GenericImage, ImageExt};
 use tokio::time::timeout;
 
-use super::bring_up::{self, Host, Started, last_words, server_arguments};
+use super::bring_up::{self, Host, Launch, Started, last_words, server_arguments};
 #[cfg(unix)]
 use super::watchdog::Watchdog;
 use super::{Guard, Kind, Target, TargetError, TargetSpec};
@@ -34,11 +34,12 @@ pub(super) async fn provide(spec: &TargetSpec) -> Result<Target, TargetError> {
     let engine = engine::find().await?;
     labels::remove_orphans(&engine.docker).await;
     pull_if_missing(&engine, spec).await?;
-    let (running, found) = bring_up::start(spec, async |ports: &[u16]| launch(&engine, spec, ports).await).await?;
+    let (running, found) = bring_up::start(spec, &Launcher { engine: &engine, spec }).await?;
     let mut target = found.into_target(Kind::Container, &format!("of {} on {}", spec.image(), engine.name), Guard::Container(running));
     if engine.network == Network::Mapped {
         target.warnings.push(
-            "the container's ports are mapped: a userland proxy that more than halves the rate may be measured along with the client".into(),
+            "the container's ports are mapped: a userland proxy that more than halves the rate may be measured along with the client"
+                .into(),
         );
     }
     Ok(target)
@@ -91,6 +92,19 @@ fn script(spec: &TargetSpec, network: Network, ports: &[u16], root: &str) -> (St
     }
     script.push_str("wait\n");
     (script, started)
+}
+
+struct Launcher<'a> {
+    engine: &'a Engine,
+    spec: &'a TargetSpec,
+}
+
+impl Launch for Launcher<'_> {
+    type Host = Running;
+
+    async fn launch(&self, ports: &[u16]) -> Result<(Running, Vec<Started>), TargetError> {
+        launch(self.engine, self.spec, ports).await
+    }
 }
 
 async fn launch(engine: &Engine, spec: &TargetSpec, ports: &[u16]) -> Result<(Running, Vec<Started>), TargetError> {

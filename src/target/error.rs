@@ -35,7 +35,9 @@ pub enum TargetError {
         reason: String,
     },
     /// Something accepts connections and says nothing.
-    #[error("{endpoint} accepted the connection but gave no answer within {after:?}; is it a Redis server, and is it free to answer?")]
+    #[error(
+        "{endpoint} accepted the connection but gave no answer within {after:?}; is it a Redis server, and free to answer (rediss:// needs a TLS port)?"
+    )]
     NoAnswer {
         /// Where.
         endpoint: String,

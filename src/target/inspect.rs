@@ -17,9 +17,7 @@ pub(super) struct Found {
 }
 
 /// Looks at the server of the first seed that answers, and at its whole cluster.
-pub(super) async fn inspect(
-    seeds: &[Endpoint], wanted: Option<Topology>, resp: Resp, limit: Duration,
-) -> Result<Found, TargetError> {
+pub(super) async fn inspect(seeds: &[Endpoint], wanted: Option<Topology>, resp: Resp, limit: Duration) -> Result<Found, TargetError> {
     let (seed, mut probe) = first_answering(seeds, limit).await?;
     let endpoint = seed.to_string();
     let info = probe.info(&["INFO"]).await?;

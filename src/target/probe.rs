@@ -19,8 +19,7 @@ pub(super) struct Probe {
 impl Probe {
     /// Connects and logs in.
     pub(super) async fn try_open(endpoint: &Endpoint, resp: Resp, limit: Duration) -> Result<Self, Error> {
-        let connection =
-            timeout(limit, Connection::open(endpoint, resp, true)).await.unwrap_or_else(|_| Err(Error::timed_out(limit)))?;
+        let connection = timeout(limit, Connection::open(endpoint, resp, true)).await.unwrap_or_else(|_| Err(Error::timed_out(limit)))?;
         Ok(Self { connection, endpoint: endpoint.clone(), limit })
     }
 

@@ -13,7 +13,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-use super::bring_up::{self, Host, Started, last_words, server_arguments};
+use super::bring_up::{self, Host, Launch, Started, last_words, server_arguments};
 use super::watchdog::Watchdog;
 use super::{Guard, Kind, Target, TargetError, TargetSpec};
 use crate::interrupt::Interrupt;
@@ -24,9 +24,22 @@ const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
 /// Starts the servers that `spec` asks for.
 pub(super) async fn provide(spec: &TargetSpec) -> Result<Target, TargetError> {
     let program = find_program(spec)?;
-    let (fleet, found) = bring_up::start(spec, async |ports: &[u16]| Fleet::launch(&program, spec, ports)).await?;
     let how = format!("{} on this machine", program.display());
+    let (fleet, found) = bring_up::start(spec, &Launcher { program, spec }).await?;
     Ok(found.into_target(Kind::Process, &how, Guard::Process(fleet)))
+}
+
+struct Launcher<'a> {
+    program: PathBuf,
+    spec: &'a TargetSpec,
+}
+
+impl Launch for Launcher<'_> {
+    type Host = Fleet;
+
+    async fn launch(&self, ports: &[u16]) -> Result<(Fleet, Vec<Started>), TargetError> {
+        Fleet::start(&self.program, self.spec, ports)
+    }
 }
 
 fn find_program(spec: &TargetSpec) -> Result<PathBuf, TargetError> {
@@ -61,7 +74,7 @@ pub(super) struct Fleet {
 }
 
 impl Fleet {
-    fn launch(program: &Path, spec: &TargetSpec, ports: &[u16]) -> Result<(Self, Vec<Started>), TargetError> {
+    fn start(program: &Path, spec: &TargetSpec, ports: &[u16]) -> Result<(Self, Vec<Started>), TargetError> {
         let system = |what| move |error| TargetError::System { what, error };
         let folder = tempfile::Builder::new().prefix("rcb-").tempdir().map_err(system("can't make a temporary directory"))?;
         // As the server itself will report it, without symbolic links.
@@ -80,10 +93,9 @@ impl Fleet {
             let folder = root.join(port.to_string());
             let name = folder.to_string_lossy().into_owned();
             fs::create_dir(&folder).map_err(system("can't make a directory for the server"))?;
-            fleet.start_server(spec, port, folder).map_err(|error| TargetError::ServerEnded {
-                server: program.display().to_string(),
-                reason: error.to_string(),
-            })?;
+            fleet
+                .start_server(spec, port, folder)
+                .map_err(|error| TargetError::ServerEnded { server: program.display().to_string(), reason: error.to_string() })?;
             started.push(Started { port, folder: name });
         }
         Ok((fleet, started))

@@ -100,7 +100,8 @@ impl FromStr for Layout {
             "cluster" => return Ok(Layout::CLUSTER),
             _ => {}
         }
-        let numbers = text.split_once(['x', 'X', '×']).and_then(|(masters, replicas)| Some((masters.parse().ok()?, replicas.parse().ok()?)));
+        let numbers =
+            text.split_once(['x', 'X', '×']).and_then(|(masters, replicas)| Some((masters.parse().ok()?, replicas.parse().ok()?)));
         let Some((masters, replicas_each)) = numbers else {
             return Err("use standalone, cluster (3x1), or MASTERSxREPLICAS such as 3x0".into());
         };

@@ -57,6 +57,9 @@ pub async fn assert_whole(target: &Target, masters: usize, replicas_each: usize)
         let state = info(&node.endpoint, &["CLUSTER", "INFO"]).await;
         assert!(state.is("cluster_state", "ok") && state.is("cluster_slots_ok", "16384"), "{state:?}");
         assert_eq!(state.number("cluster_known_nodes"), Some(count as u64));
+        // What was short to form it quickly is long again.
+        let Value::Array(reply) = ask(&node.endpoint, &["CONFIG", "GET", "cluster-node-timeout"]).await else { panic!("no array") };
+        assert_eq!(reply[1].as_str(), Some("15000"));
         let replication = info(&node.endpoint, &["INFO", "replication"]).await;
         match node.role {
             Role::Master => assert_eq!(replication.number("connected_slaves"), Some(replicas_each as u64), "{replication:?}"),

@@ -52,10 +52,6 @@ impl Server {
         server
     }
 
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
-    }
-
     pub fn socket(&self) -> PathBuf {
         self.folder.path().join("socket")
     }

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+#[cfg(feature = "tls")]
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -31,14 +32,16 @@ async fn a_unix_socket() {
 #[tokio::test]
 async fn an_acl_user_logs_in_and_the_password_is_never_shown() {
     let port = free_port();
-    let bob = format!("bob on >{PASSWORD} ~* &* +@all");
-    let _server = Server::start(&["--port", &port.to_string(), "--user", &bob, "--user", "default off"]);
+    let password = format!(">{PASSWORD}");
+    let bob = ["--user", "bob", "on", &password, "~*", "&*", "+@all", "--user", "default", "off"];
+    let _server = Server::start(&[&["--port", &port.to_string()], &bob[..]].concat());
     let target = given(&format!("redis://bob:{PASSWORD}@127.0.0.1:{port}")).await.unwrap();
     let facts = serde_json::to_string(&target.facts()).unwrap();
     for text in [format!("{target:?}"), target.to_string(), facts] {
         assert!(!text.contains(PASSWORD), "{text}");
     }
-    for (login, wanted) in [("bob:wrong-secret@", "refused the login"), (":wrong-secret@", "refused the login"), ("", "refused the login")] {
+    for (login, wanted) in [("bob:wrong-secret@", "refused the login"), (":wrong-secret@", "refused the login"), ("", "refused the login")]
+    {
         for resp in [Resp::V2, Resp::V3] {
             let spec = TargetSpec { resp, ..TargetSpec::url(&format!("redis://{login}127.0.0.1:{port}")).unwrap() };
             let error = provide(&spec).await.unwrap_err();
@@ -51,39 +54,60 @@ async fn an_acl_user_logs_in_and_the_password_is_never_shown() {
 #[tokio::test]
 async fn a_user_without_the_rights_that_are_needed_is_told_which() {
     let port = free_port();
-    let _server = Server::start(&["--port", &port.to_string(), "--user", &format!("eve on >{PASSWORD} ~* +get")]);
+    let _server = Server::start(&["--port", &port.to_string(), "--user", "eve", "on", &format!(">{PASSWORD}"), "~*", "+get"]);
     let error = given(&format!("redis://eve:{PASSWORD}@127.0.0.1:{port}")).await.unwrap_err().to_string();
     assert!(error.contains("right") && error.contains("info") && !error.contains(PASSWORD), "{error}");
 }
 
+#[cfg(feature = "tls")]
+/// A certificate and its key; `false` when there is no program that makes them.
+fn make_certificate(arguments: &[String]) -> bool {
+    let mut openssl = Command::new("openssl");
+    openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]).args(arguments);
+    openssl.output().is_ok_and(|made| made.status.success())
+}
+
+#[cfg(feature = "tls")]
 #[tokio::test]
 async fn tls_with_its_own_authority() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let made = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=rcb"])
-        .args(["-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost", "-keyout", &path("key.pem"), "-out", &path("cert.pem")])
-        .output();
-    let Some(made) = made.ok().filter(|made| made.status.success()) else {
-        eprintln!("left out: there is no openssl that makes certificates");
+    let authority = ["-subj", "/CN=rcb authority", "-keyout", &path("ca.key"), "-out", &path("ca.pem")].map(str::to_owned);
+    let server = ["-subj", "/CN=rcb", "-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"];
+    let files =
+        ["-keyout", &path("key.pem"), "-out", &path("cert.pem"), "-CA", &path("ca.pem"), "-CAkey", &path("ca.key")].map(str::to_owned);
+    if !make_certificate(&authority) || !make_certificate(&[&server.map(str::to_owned)[..], &files[..]].concat()) {
+        eprintln!("left out: there is no openssl 3 to make certificates with");
         return;
-    };
-    drop(made);
+    }
     let (port, plain) = (free_port(), free_port());
     let _server = Server::start(&[
-        "--tls-port", &port.to_string(), "--port", &plain.to_string(), "--tls-cert-file", &path("cert.pem"), "--tls-key-file",
-        &path("key.pem"), "--tls-ca-cert-file", &path("cert.pem"), "--tls-auth-clients", "no",
+        "--tls-port",
+        &port.to_string(),
+        "--port",
+        &plain.to_string(),
+        "--tls-cert-file",
+        &path("cert.pem"),
+        "--tls-key-file",
+        &path("key.pem"),
+        "--tls-ca-cert-file",
+        &path("ca.pem"),
+        "--tls-auth-clients",
+        "no",
     ]);
-    // A self-signed end-entity certificate is its own authority only to those who do not check chains.
-    let target = given(&format!("rediss://127.0.0.1:{port}/#insecure")).await.unwrap();
-    assert!(target.to_string().contains("rediss://"), "{target}");
+    for checked in [format!("?cacert={}", path("ca.pem")), "#insecure".into()] {
+        let target = given(&format!("rediss://127.0.0.1:{port}/{checked}")).await.unwrap();
+        assert!(target.to_string().contains("rediss://"), "{target}");
+    }
     let distrusted = given(&format!("rediss://127.0.0.1:{port}")).await.unwrap_err().to_string();
     assert!(distrusted.to_lowercase().contains("certificate"), "{distrusted}");
     // Plain to the TLS port, and TLS to the plain port.
     let error = given(&format!("redis://127.0.0.1:{port}")).await.unwrap_err().to_string();
     assert!(error.starts_with(&format!("redis://127.0.0.1:{port} ")), "{error}");
-    let error = given(&format!("rediss://127.0.0.1:{plain}/#insecure")).await.unwrap_err().to_string();
-    assert!(error.contains("can't be reached"), "{error}");
+    let url = format!("rediss://127.0.0.1:{plain}/#insecure");
+    let spec = TargetSpec { answer_within: Duration::from_millis(500), ..TargetSpec::url(&url).unwrap() };
+    let error = provide(&spec).await.unwrap_err().to_string();
+    assert!(error.contains("rediss:// needs a TLS port"), "{error}");
 }
 
 #[tokio::test]
