@@ -6,8 +6,9 @@ use crate::drivers::{Error, ServerError};
 
 impl From<redis::ServerError> for Error {
     fn from(error: redis::ServerError) -> Self {
-        // The crate splits the line where we do.
-        Error::Server(ServerError { code: error.code().to_owned(), detail: error.details().unwrap_or_default().to_owned() })
+        // The crate splits the line where we do, and keeps a space at its end.
+        let detail = error.details().unwrap_or_default().trim_end();
+        Error::Server(ServerError { code: error.code().to_owned(), detail: detail.to_owned() })
     }
 }
 
