@@ -109,7 +109,7 @@ pub async fn a_timeout<D: Driver>(servers: &Servers, settings: &Settings, prefix
     let short = Settings { response_timeout: Some(Duration::from_millis(50)), ..settings.clone() };
     // A client that takes no timeout may ship with one.
     let (driver, paused, own) = match D::connect(servers, &short).await {
-        Ok(driver) => (driver, Duration::from_millis(400), true),
+        Ok(driver) => (driver, Duration::from_millis(250), true),
         Err(Error::Unsupported(_)) => {
             let shipped = Settings { profile: Profile::Default, response_timeout: None, ..settings.clone() };
             (D::connect(servers, &shipped).await?, Duration::from_millis(1_200), false)

@@ -1,7 +1,7 @@
 //! One suite of checks for every driver. A driver that fails it can't be measured.
 //!
 //! Generic over the driver; names no client. It writes only keys that begin with the prefix it is given, and deletes them at
-//! the end. The check of timeouts pauses the servers for 0.4 s (`CLIENT PAUSE`), so run it on a server of your own:
+//! the end. The check of timeouts pauses the servers for 0.25 s (`CLIENT PAUSE`), so run it on a server of your own:
 //!
 //! ```no_run
 //! # async fn example() {
