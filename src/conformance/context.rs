@@ -45,10 +45,15 @@ impl<'a, C: Pipelines> Context<'a, C> {
     /// Deletes all keys that were handed out.
     pub async fn delete_keys(&self) -> Checked {
         let keys = std::mem::take(&mut *self.keys.lock().unwrap_or_else(PoisonError::into_inner));
-        for some in keys.chunks(200) {
-            let deleting = some.iter().map(|key| self.call(Command::new("DEL").arg(key)));
-            for deleted in join_all(deleting).await {
-                deleted?;
+        for some in keys.chunks(500) {
+            let commands: Vec<_> = some.iter().map(|key| Command::new("DEL").arg(key)).collect();
+            let deleted = if self.one_slot {
+                join_all(commands.iter().map(|command| self.client.call(command))).await
+            } else {
+                self.pipeline(&commands).await?
+            };
+            for reply in deleted {
+                reply?;
             }
         }
         Ok(())

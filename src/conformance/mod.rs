@@ -1,7 +1,7 @@
 //! One suite of checks for every driver. A driver that fails it can't be measured.
 //!
 //! Generic over the driver; names no client. It writes only keys that begin with the prefix it is given, and deletes them at
-//! the end. The check of timeouts pauses the servers for a moment (`CLIENT PAUSE`), so run it on a server of your own:
+//! the end. The check of timeouts pauses the servers for 0.25 s (`CLIENT PAUSE`), so run it on a server of your own:
 //!
 //! ```no_run
 //! # async fn example() {
@@ -22,7 +22,7 @@ mod context;
 mod pipelines;
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::drivers::{Driver, Error, PipelineReach, Pipelines, Servers, Settings, Topology};
 use context::Context;
@@ -48,6 +48,16 @@ pub struct Check {
     pub name: &'static str,
     /// What came of it.
     pub outcome: Outcome,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl Check {
+    /// A check that failed before it began.
+    #[must_use]
+    pub fn failed(name: &'static str, reason: impl fmt::Display) -> Self {
+        Self { name, outcome: Outcome::Failed(reason.to_string()), took: Duration::ZERO }
+    }
 }
 
 /// What came of all checks of one driver with one set of settings.
@@ -75,11 +85,12 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.subject)?;
-        for Check { name, outcome } in &self.checks {
+        for Check { name, outcome, took } in &self.checks {
+            let milliseconds = took.as_millis();
             match outcome {
-                Outcome::Passed => write!(f, "\n  passed       {name}")?,
-                Outcome::Failed(reason) => write!(f, "\n  FAILED       {name}: {reason}")?,
-                Outcome::Unsupported(reason) => write!(f, "\n  unsupported  {name}: {reason}")?,
+                Outcome::Passed => write!(f, "\n  {milliseconds:>6} ms  passed       {name}")?,
+                Outcome::Failed(reason) => write!(f, "\n  {milliseconds:>6} ms  FAILED       {name}: {reason}")?,
+                Outcome::Unsupported(reason) => write!(f, "\n  {milliseconds:>6} ms  unsupported  {name}: {reason}")?,
             }
         }
         Ok(())
@@ -115,13 +126,14 @@ use ensure;
 
 /// Runs one check within its time limit.
 async fn checked(name: &'static str, check: impl Future<Output = Checked>) -> Check {
+    let started = Instant::now();
     let outcome = match tokio::time::timeout(CHECK_LIMIT, check).await {
         Ok(Ok(())) => Outcome::Passed,
         Ok(Err(Fault::Failed(reason))) => Outcome::Failed(reason),
         Ok(Err(Fault::Unsupported(reason))) => Outcome::Unsupported(reason),
         Err(_) => Outcome::Failed(format!("not done within {CHECK_LIMIT:?}")),
     };
-    Check { name, outcome }
+    Check { name, outcome, took: started.elapsed() }
 }
 
 /// All checks of a connected client: one of our drivers, a window around it, or a client of your own.
@@ -171,8 +183,8 @@ pub async fn run<D: Driver>(servers: &Servers, settings: &Settings, prefix: &str
             checks.push(checked("the_hand_written_loop", connections::the_hand_written_loop(&driver, servers, prefix)).await);
             driver.close().await;
         }
-        Ok(Err(error)) => checks.push(Check { name: "connect", outcome: Outcome::Failed(error.to_string()) }),
-        Err(_) => checks.push(Check { name: "connect", outcome: Outcome::Failed(format!("not done within {CHECK_LIMIT:?}")) }),
+        Ok(Err(error)) => checks.push(Check::failed("connect", error)),
+        Err(_) => checks.push(Check::failed("connect", format!("not done within {CHECK_LIMIT:?}"))),
     }
     checks.push(checked("a_timeout", connections::a_timeout::<D>(servers, settings, prefix)).await);
     Report { subject, checks }

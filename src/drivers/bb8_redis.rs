@@ -1,14 +1,12 @@
 //! `bb8-redis`: a checkout pool of multiplexed connections.
 
-use std::time::Duration;
-
 use bb8_redis::RedisConnectionManager;
 use bb8_redis::bb8::{Pool, RunError};
 use futures_util::future::try_join_all;
 use redis::{AsyncCommands, RedisError};
 
 use super::redis_rs::{commands_through, connect};
-use super::{Descriptor, Driver, Error, Lanes, PipelineReach, Profile, Resp, ResponseTimeout, Servers, Settings, Topology};
+use super::{Descriptor, Driver, Error, Lanes, PipelineReach, Resp, ResponseTimeout, Servers, Settings, Topology};
 
 /// The crate's pool: a connection belongs to one call at a time.
 #[derive(Clone)]
@@ -25,9 +23,6 @@ impl From<RunError<RedisError>> for Error {
     }
 }
 
-/// How long a caller waits for a connection when tuned. bb8 reports a lost server only after it, never the reason.
-const WAIT: Duration = Duration::from_secs(5);
-
 impl Driver for Bb8Redis {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "bb8-redis",
@@ -43,7 +38,7 @@ impl Driver for Bb8Redis {
         notes: &[
             "It takes no AsyncConnectionConfig: the response timeout of 500 ms and the queue of 50 stay, also when tuned.",
             "Every checkout sends PING and waits for it (test_on_check_out, as it ships), and arms a timer.",
-            "After a lost server a caller waits for a connection until the pool's time limit: 30 s as it ships, 5 s tuned.",
+            "Callers wait at most 30 s for a connection, as it ships: so long does it take to report a lost server, without its reason.",
         ],
     };
 
@@ -54,10 +49,7 @@ impl Driver for Bb8Redis {
         let connections = settings.connections.get();
         let size = u32::try_from(connections).map_err(|_| Error::Client("bb8-redis holds at most 4,294,967,295 connections".into()))?;
         let manager = RedisConnectionManager::new(connect::info(servers.first(), settings)?)?;
-        let mut builder = Pool::builder().max_size(size).min_idle(size);
-        if settings.profile == Profile::Tuned {
-            builder = builder.connection_timeout(WAIT).retry_connection(false);
-        }
+        let builder = Pool::builder().max_size(size).min_idle(size);
         let connecting = async {
             connect::probe(servers.first(), settings).await?;
             let pool = connect::login(builder.build(manager).await)?;

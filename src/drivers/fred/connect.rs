@@ -7,6 +7,7 @@ use fred::clients::Client;
 use fred::interfaces::ClientLike;
 use fred::types::config::{Config, Server, ServerConfig};
 use fred::types::{Builder, ConnectHandle, RespVersion};
+use tokio::task::JoinSet;
 
 use crate::drivers::{Error, Profile, Resp, ResponseTimeout, Servers, Settings, Topology};
 use crate::net::{Address, Endpoint, Secret};
@@ -88,20 +89,38 @@ pub struct Serving {
     _tasks: Arc<Tasks>,
 }
 
-struct Tasks(Vec<ConnectHandle>);
+#[derive(Default)]
+struct Tasks(JoinSet<()>);
 
-impl Drop for Tasks {
+impl Tasks {
+    /// Lets `task` serve `client`, and closes the client's queue when it ends. Without a reconnect policy fred keeps the queue
+    /// for a later `connect`, and what is sent after the last reply waits in it for ever.
+    fn serve(&mut self, client: Client, task: ConnectHandle) {
+        let task = AbortOnDrop(task);
+        self.0.spawn(async move {
+            let mut task = task;
+            // Why it ended, its callers are told by fred.
+            let _ = (&mut task.0).await;
+            drop(client.inner().take_command_rx());
+        });
+    }
+}
+
+struct AbortOnDrop(ConnectHandle);
+
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
-        self.0.iter().for_each(ConnectHandle::abort);
+        self.0.abort();
     }
 }
 
 /// Connects all of `clients`, one after the other.
 pub async fn start(clients: &[Client]) -> Result<Serving, Error> {
-    let mut tasks = Tasks(Vec::with_capacity(clients.len()));
+    let mut tasks = Tasks::default();
     let connecting = async {
         for client in clients {
-            tasks.0.push(client.init().await.map_err(super::error::login_error)?);
+            let task = client.init().await.map_err(super::error::login_error)?;
+            tasks.serve(client.clone(), task);
         }
         Ok(())
     };

@@ -13,7 +13,9 @@ pub use reply::FredReply;
 
 const NOTES: &[&str] = &[
     "As it ships: TCP_NODELAY off, no response timeout, no limit to its queue, and no reconnect policy: after a lost connection every call fails. Tuned keeps all but the first.",
+    "Without a reconnect policy fred leaves commands that are sent to a lost connection waiting for ever; the driver closes the queue then, so that they fail.",
     "It flushes after 200 commands (max_feed_count) or when its queue is empty, also when tuned.",
     "A call on the Pool itself takes four turns of its round robin, so that 2 or 4 clients are used as one; the driver calls Pool::next, as the documentation also shows.",
+    "On a cluster each client keeps one more connection, to a node of its choice, for CLUSTER SLOTS.",
     "It tells no simple string from a bulk string, so every reply is checked for UTF-8.",
 ];

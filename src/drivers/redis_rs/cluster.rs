@@ -4,9 +4,7 @@ use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
 
 use super::{commands_through, connect};
-use crate::drivers::{
-    Descriptor, Driver, Error, Lanes, PipelineReach, Profile, Resp, ResponseTimeout, Servers, Settings, Topology,
-};
+use crate::drivers::{Descriptor, Driver, Error, Lanes, PipelineReach, Profile, Resp, ResponseTimeout, Servers, Settings, Topology};
 
 /// One connection to each master, behind one task that routes.
 #[derive(Clone)]

@@ -72,9 +72,8 @@ fn with_certificates(info: ConnectionInfo, endpoint: &Endpoint) -> Result<Connec
 pub fn certificates(endpoint: &Endpoint) -> Result<Option<redis::TlsCertificates>, Error> {
     let Some(tls) = &endpoint.tls else { return Ok(None) };
     crate::net::tls::install_provider();
-    let read = |path: &std::path::Path| {
-        std::fs::read(path).map_err(|error| Error::Connection(format!("can't read {}: {error}", path.display())))
-    };
+    let read =
+        |path: &std::path::Path| std::fs::read(path).map_err(|error| Error::Connection(format!("can't read {}: {error}", path.display())));
     let client_tls = match (&tls.certificate, &tls.key) {
         (Some(certificate), Some(key)) => Some(redis::ClientTlsConfig { client_cert: read(certificate)?, client_key: read(key)? }),
         (None, None) => None,

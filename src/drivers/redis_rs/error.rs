@@ -6,8 +6,9 @@ use crate::drivers::{Error, ServerError};
 
 impl From<redis::ServerError> for Error {
     fn from(error: redis::ServerError) -> Self {
-        // The crate splits the line where we do.
-        Error::Server(ServerError { code: error.code().to_owned(), detail: error.details().unwrap_or_default().to_owned() })
+        // The crate splits the line where we do, and keeps a space at its end.
+        let detail = error.details().unwrap_or_default().trim_end();
+        Error::Server(ServerError { code: error.code().to_owned(), detail: detail.to_owned() })
     }
 }
 
@@ -64,7 +65,9 @@ mod tests {
 
     #[test]
     fn error_replies_keep_their_whole_text() {
-        for line in ["ERR unknown command 'NO', with args beginning with: 'a' ", "WRONGTYPE Operation against a key", "MOVED 1 h:1", "CUSTOM"] {
+        for line in
+            ["ERR unknown command 'NO', with args beginning with: 'a' ", "WRONGTYPE Operation against a key", "MOVED 1 h:1", "CUSTOM"]
+        {
             assert_eq!(reply(format!("-{line}\r\n").as_bytes()), Error::server(line), "{line}");
         }
         let moved = reply(b"-MOVED 3999 127.0.0.1:6381\r\n");

@@ -3,9 +3,7 @@
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 
 use super::{commands_through, connect};
-use crate::drivers::{
-    Descriptor, Driver, Error, Lanes, PipelineReach, Profile, Resp, ResponseTimeout, Servers, Settings, Topology,
-};
+use crate::drivers::{Descriptor, Driver, Error, Lanes, PipelineReach, Profile, Resp, ResponseTimeout, Servers, Settings, Topology};
 
 /// One connection that the crate renews when it is lost.
 #[derive(Clone)]
