@@ -8,7 +8,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
 
-use crate::drivers::{Command, Commands, Error, Reply, Value};
+use super::erased::AnyClient;
+use crate::drivers::{Command, Commands, Error};
 
 /// The command that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
@@ -101,7 +102,7 @@ impl Keyspace {
         format!("field:{index:08}")
     }
 
-    async fn each_key<C: Commands>(&self, client: &C, command: impl Fn(&[u8]) -> Command) -> Result<(), Error> {
+    async fn each_key(&self, client: &dyn AnyClient, command: impl Fn(&[u8]) -> Command) -> Result<(), Error> {
         let commands: Vec<Command> = self.keys.iter().map(|key| command(key)).collect();
         stream::iter(commands)
             .map(|command| async move { client.call(&command).await.map(drop) })
@@ -114,7 +115,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// The first that a command met.
-    pub async fn prepare<C: Commands>(&self, client: &C) -> Result<(), Error> {
+    pub async fn prepare(&self, client: &dyn AnyClient) -> Result<(), Error> {
         self.remove(client).await?;
         self.each_key(client, |key| match self.workload.operation {
             Operation::Get | Operation::Set => Command::set(key, &self.value),
@@ -128,7 +129,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// The first that a command met.
-    pub async fn remove<C: Commands>(&self, client: &C) -> Result<(), Error> {
+    pub async fn remove(&self, client: &dyn AnyClient) -> Result<(), Error> {
         self.each_key(client, |key| Command::new("DEL").arg(key)).await
     }
 
@@ -136,20 +137,17 @@ impl Keyspace {
     ///
     /// # Errors
     /// [`Error::Protocol`] when a reply is not what was written, and whatever the command met.
-    pub async fn verify<C: Commands>(&self, client: &C) -> Result<(), Error> {
+    pub async fn verify(&self, client: &dyn AnyClient) -> Result<(), Error> {
         for key in self.keys.iter().take(16) {
             match self.workload.operation {
-                Operation::Get => self.verify_value(client.get(key).await?.as_ref().map(AsRef::as_ref))?,
+                Operation::Get => self.verify_value(client.get(key).await?.as_deref())?,
                 Operation::Set => {
                     client.set(key, &self.value).await?;
-                    let stored = client.call(&Command::get(key)).await?.into_value()?;
+                    let stored = client.call(&Command::get(key)).await?;
                     self.verify_value(stored.as_bytes())?;
-                    if matches!(stored, Value::Nil) {
-                        return Err(Error::Protocol("SET stored nothing".into()));
-                    }
                 }
                 Operation::Hkeys => {
-                    let mut fields: Vec<Vec<u8>> = client.hkeys(key).await?.iter().map(|field| field.as_ref().to_vec()).collect();
+                    let mut fields = client.hkeys(key).await?;
                     fields.sort();
                     let wanted: Vec<Vec<u8>> = (0..self.workload.fields.max(1)).map(|index| Self::field(index).into_bytes()).collect();
                     if fields != wanted {

@@ -1,8 +1,10 @@
 //! What is done, generic over the driver. Never names a client.
 
 pub mod commands;
+mod erased;
 mod run;
 mod runner;
 
+pub use erased::AnyClient;
 pub use run::{Failure, Load, Run, closed_loop, measure};
 pub use runner::{Runner, open, runs_on};
