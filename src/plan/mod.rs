@@ -2,6 +2,8 @@
 
 mod cells;
 mod config;
+#[cfg(test)]
+mod tests;
 
 pub use cells::{Group, PlannedCell, commands, pipeline_window};
 pub use config::{
