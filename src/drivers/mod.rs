@@ -111,7 +111,8 @@ pub trait Driver: Pipelines {
     /// Connects with all of [`Settings::connections`] open and logged in before it returns.
     fn connect(servers: &Servers, settings: &Settings) -> impl Future<Output = Result<Self, Error>> + Send;
 
-    /// Closes the connections. Other clones stop working.
+    /// Closes the connections. Other clones stop working, or where the client closes a connection only with its last clone,
+    /// must be dropped for it to close.
     fn close(self) -> impl Future<Output = ()> + Send;
 
     /// A loop of `ops` GETs as a user of this client would write it by hand, against the client's own API and

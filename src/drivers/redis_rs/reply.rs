@@ -55,6 +55,15 @@ fn blob(value: Raw) -> Result<Option<Vec<u8>>, Error> {
     }
 }
 
+/// The digits of a big number: bytes, but an integer type when somebody else's dependencies turn the crate's feature
+/// `num-bigint` on, and that type shows its digits.
+fn digits<N: std::any::Any + std::fmt::Debug>(number: &N) -> String {
+    match (number as &dyn std::any::Any).downcast_ref::<Vec<u8>>() {
+        Some(digits) => String::from_utf8_lossy(digits).into_owned(),
+        None => format!("{number:?}"),
+    }
+}
+
 fn common(value: Raw) -> Result<Value, Error> {
     let list = |items: Vec<Raw>| items.into_iter().map(common).collect::<Result<Vec<_>, _>>().map(Value::Array);
     Ok(match value {
@@ -73,8 +82,7 @@ fn common(value: Raw) -> Result<Value, Error> {
         Raw::Double(number) => Value::Double(number),
         Raw::Boolean(truth) => Value::Bool(truth),
         Raw::VerbatimString { text, .. } => Value::Blob(text.into_bytes()),
-        // Digits; an integer type instead when somebody else's features turn `num-bigint` on.
-        Raw::BigNumber(_) => Value::BigNumber(redis::from_redis_value(value)?),
+        Raw::BigNumber(number) => Value::BigNumber(digits(&number)),
         Raw::ServerError(error) => Value::Error(match error.details() {
             Some(detail) => format!("{} {detail}", error.code()),
             None => error.code().to_owned(),
@@ -109,12 +117,6 @@ impl Reply for RedisReply {
 
     fn into_value(self) -> Result<Value, Error> {
         common(self.0)
-    }
-}
-
-impl From<redis::ParsingError> for Error {
-    fn from(error: redis::ParsingError) -> Self {
-        Error::Protocol(error.to_string())
     }
 }
 
