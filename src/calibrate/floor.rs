@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,7 @@ use crate::compare::{Interval, ratio_of_pairs};
 use crate::drivers::raw::RawNode;
 use crate::drivers::{Command, Commands, Error, Pipelines, Reply, Settings, Strategy};
 use crate::net::{Address, Endpoint};
-use crate::workload::closed_loop;
+use crate::workload::{Work, closed_loop};
 
 /// `raw` against `redis-benchmark` at one depth.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -49,24 +50,9 @@ pub async fn floor(
     raw.set(key.as_bytes(), &value).await?;
     let batches = operations / pipeline as u64;
     let operations = batches * pipeline as u64;
+    let work = Gets { raw: raw.clone(), key: key.as_bytes().into(), batch: vec![Command::get(key.as_bytes()); pipeline].into() };
     let raw_round = async || {
-        let run = closed_loop(batches, connections, |_, share| {
-            let (raw, key) = (raw.clone(), key.clone());
-            async move {
-                let batch = vec![Command::get(key.as_bytes()); pipeline];
-                for done in 0..share {
-                    let one = |error: Error| (done, error);
-                    if pipeline == 1 {
-                        check(raw.get(key.as_bytes()).await.map_err(one)?).map_err(one)?;
-                    } else {
-                        for reply in raw.pipeline(&batch).await.map_err(one)? {
-                            check(reply.and_then(Reply::into_blob).map_err(one)?).map_err(one)?;
-                        }
-                    }
-                }
-                Ok(())
-            }
-        });
+        let run = closed_loop(batches, connections, &work);
         let (elapsed, _) = run.await.map_err(|failure| Error::Client(failure.to_string()))?;
         Ok::<f64, Error>(operations as f64 / elapsed.as_secs_f64())
     };
@@ -93,6 +79,30 @@ pub async fn floor(
         raw_per_second: median_of(|pair| pair.0),
         redis_benchmark_per_second: median_of(|pair| pair.1),
     })
+}
+
+/// GETs of one key, alone or in explicit pipelines, each reply checked.
+#[derive(Clone)]
+struct Gets {
+    raw: RawNode,
+    key: Arc<[u8]>,
+    batch: Arc<[Command]>,
+}
+
+impl Work for Gets {
+    async fn stretch(&self, _: u64, count: u64) -> Result<(), (u64, Error)> {
+        for done in 0..count {
+            let one = |error: Error| (done, error);
+            if self.batch.len() == 1 {
+                check(self.raw.get(&self.key).await.map_err(one)?).map_err(one)?;
+            } else {
+                for reply in self.raw.pipeline(&self.batch).await.map_err(one)? {
+                    check(reply.and_then(Reply::into_blob).map_err(one)?).map_err(one)?;
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 fn check(value: Option<bytes::Bytes>) -> Result<(), Error> {

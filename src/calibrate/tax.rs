@@ -1,5 +1,6 @@
 //! What a cell costs over a hand-written loop on the same client.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
@@ -9,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::compare::{Interval, median, ratio_of_pairs};
 use crate::drivers::{Driver, Error, Servers, Settings};
 use crate::measure::Usage;
-use crate::workload::closed_loop;
 use crate::workload::commands::{Keyspace, Operation, Workload};
+use crate::workload::{CellWork, Work, closed_loop};
 
 /// The harness tax on one driver.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,6 +29,23 @@ pub struct Tax {
     /// The median over the rounds of their difference.
     pub extra_allocs_per_op: f64,
 }
+
+/// The hand-written loop as the callers' work.
+#[derive(Clone)]
+struct HandWritten<D> {
+    driver: D,
+    key: Arc<[u8]>,
+}
+
+impl<D: Driver> Work for HandWritten<D> {
+    async fn stretch(&self, _: u64, count: u64) -> Result<(), (u64, Error)> {
+        let bytes = self.driver.hand_written(&self.key, count).await.map_err(|error| (0, error))?;
+        if bytes == count * PAYLOAD as u64 { Ok(()) } else { Err((0, Error::Protocol("the loop read other values".into()))) }
+    }
+}
+
+/// Bytes of the value that both sides read.
+const PAYLOAD: usize = 64;
 
 /// One side of a round.
 struct Side {
@@ -54,33 +72,17 @@ impl Side {
 /// Those of the client, and a failed audit of the keyspace.
 pub async fn tax<D: Driver>(servers: &Servers, settings: &Settings, callers: usize, rounds: usize, length: Duration) -> Result<Tax, Error> {
     let driver = D::connect(servers, settings).await?;
-    let workload = Workload { operation: Operation::Get, payload: 64, fields: 0, keys: 1 };
+    let workload = Workload { operation: Operation::Get, payload: PAYLOAD, fields: 0, keys: 1 };
     let keyspace = Keyspace::new(&workload, &format!("calibrate:{}", std::process::id()));
     keyspace.prepare(&driver).await?;
     keyspace.verify(&driver).await?;
     let failed = |failure: crate::workload::Failure| Error::Client(failure.to_string());
-    let cell = async |operations: u64| {
-        let work = |_, share: u64| {
-            let (driver, keyspace) = (driver.clone(), keyspace.clone());
-            async move {
-                for index in 0..share as usize {
-                    keyspace.operate(&driver, index).await.map_err(|error| (index as u64, error))?;
-                }
-                Ok(())
-            }
-        };
-        closed_loop(operations, callers, work).await.map_err(failed).map(|run| Side::new(run, operations))
-    };
-    let hand_written = async |operations: u64| {
-        let work = |_, share: u64| {
-            let (driver, keyspace) = (driver.clone(), keyspace.clone());
-            async move {
-                let bytes = driver.hand_written(keyspace.key(0), share).await.map_err(|error| (0, error))?;
-                if bytes == share * 64 { Ok(()) } else { Err((0, Error::Protocol("the loop read other values".into()))) }
-            }
-        };
-        closed_loop(operations, callers, work).await.map_err(failed).map(|run| Side::new(run, operations))
-    };
+    let cell_work = CellWork { client: driver.clone(), keyspace: keyspace.clone() };
+    let loop_work = HandWritten { driver: driver.clone(), key: keyspace.key(0).into() };
+    let cell =
+        async |operations: u64| closed_loop(operations, callers, &cell_work).await.map_err(failed).map(|run| Side::new(run, operations));
+    let hand_written =
+        async |operations: u64| closed_loop(operations, callers, &loop_work).await.map_err(failed).map(|run| Side::new(run, operations));
     // Find out how many operations take `length`; this warms up both sides too.
     let mut operations = callers as u64 * 8;
     loop {
@@ -103,6 +105,7 @@ pub async fn tax<D: Driver>(servers: &Servers, settings: &Settings, callers: usi
         });
     }
     keyspace.remove(&driver).await?;
+    drop((cell_work, loop_work));
     driver.close().await;
     let pairs = |figure: fn(&Side) -> f64| sides.iter().map(|(cell, hand)| (figure(cell), figure(hand))).collect::<Vec<_>>();
     let interval = |figure| ratio_of_pairs(&pairs(figure), 7).ok_or_else(|| Error::Client("no round".into()));

@@ -184,7 +184,14 @@ fn render(report: &Report) -> String {
             verdict((0.0..=HELD_WITHIN_US).contains(&(one.p50_us - one.asked_us))).to_owned(),
         ]);
     }
-    let mut tax = new(&["driver", "time, cell / hand-written", "CPU, cell / hand-written", "allocs/op of both", "extra allocs/op", "tax at most 2 %, 0 allocs"]);
+    let mut tax = new(&[
+        "driver",
+        "time, cell / hand-written",
+        "CPU, cell / hand-written",
+        "allocs/op of both",
+        "extra allocs/op",
+        "tax at most 2 %, 0 allocs",
+    ]);
     for one in &report.tax {
         let within = one.time.median <= TAX_WITHIN && one.extra_allocs_per_op.abs() < 0.005;
         tax.add_row([

@@ -33,9 +33,8 @@ impl Connection {
     /// [`Error::Connection`], [`Error::Login`] when user or password are wrong or missing,
     /// [`Error::Protocol`] when what answers is not Redis, [`Error::Server`] for other refusals.
     pub async fn open(endpoint: &Endpoint, resp: Resp, nodelay: bool) -> Result<Self, Error> {
-        let stream = Stream::connect(endpoint, nodelay)
-            .await
-            .map_err(|error| Error::Connection(format!("can't connect to {endpoint}: {error}")))?;
+        let stream =
+            Stream::connect(endpoint, nodelay).await.map_err(|error| Error::Connection(format!("can't connect to {endpoint}: {error}")))?;
         let mut connection =
             Self { stream, buffer: BytesMut::with_capacity(READ_CHUNK), frames: Frames::default(), out: Vec::new(), owed: 0 };
         connection.log_in(endpoint, resp).await?;

@@ -28,9 +28,7 @@ fn invalid(what: &str, path: &Path, error: impl std::fmt::Display) -> io::Error 
 /// A file that can't be read or holds no certificate or key.
 pub fn client_config(options: &TlsOptions) -> io::Result<Arc<ClientConfig>> {
     let provider = Arc::new(ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
-        .map_err(io::Error::other)?;
+    let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions().map_err(io::Error::other)?;
     let builder = if options.insecure {
         builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAny(provider)))
     } else {
@@ -59,9 +57,8 @@ pub fn client_config(options: &TlsOptions) -> io::Result<Arc<ClientConfig>> {
 }
 
 fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
-    let certificates: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path)
-        .map_err(|error| invalid("a certificate", path, error))?
-        .collect();
+    let certificates: Result<Vec<_>, _> =
+        CertificateDer::pem_file_iter(path).map_err(|error| invalid("a certificate", path, error))?.collect();
     match certificates {
         Ok(list) if list.is_empty() => Err(invalid("a certificate", path, "there is none in it")),
         Ok(list) => Ok(list),
@@ -75,19 +72,30 @@ struct AcceptAny(Arc<CryptoProvider>);
 
 impl ServerCertVerifier for AcceptAny {
     fn verify_server_cert(
-        &self, _: &CertificateDer<'_>, _: &[CertificateDer<'_>], _: &ServerName<'_>, _: &[u8], _: UnixTime,
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         Ok(ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
-        &self, message: &[u8], cert: &CertificateDer<'_>, dss: &DigitallySignedStruct,
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         rustls::crypto::verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
-        &self, message: &[u8], cert: &CertificateDer<'_>, dss: &DigitallySignedStruct,
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         rustls::crypto::verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
     }

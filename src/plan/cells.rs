@@ -115,7 +115,7 @@ pub fn pipeline_window(config: &BenchConfig) -> Vec<Group> {
         let Some(sweep) = sweep else { continue };
         let planner = Planner { config, topology };
         for (&connections, &callers, &limit, &scope) in product(&sweep.connections, &sweep.callers, &window.limits, &window.scopes) {
-            let mut name = format!("pipeline_window-{topology},conns={connections},callers={callers}");
+            let mut name = format!("window-{topology},conns={connections},callers={callers}");
             if limit != 0 {
                 name += &format!(",limit={limit}");
             }
@@ -185,11 +185,6 @@ pub fn commands(config: &BenchConfig) -> Vec<Group> {
     groups
 }
 
-fn product<'a, A, B, C, D>(
-    a: &'a [A],
-    b: &'a [B],
-    c: &'a [C],
-    d: &'a [D],
-) -> impl Iterator<Item = (&'a A, &'a B, &'a C, &'a D)> {
+fn product<'a, A, B, C, D>(a: &'a [A], b: &'a [B], c: &'a [C], d: &'a [D]) -> impl Iterator<Item = (&'a A, &'a B, &'a C, &'a D)> {
     a.iter().flat_map(move |a| b.iter().flat_map(move |b| c.iter().flat_map(move |c| d.iter().map(move |d| (a, b, c, d)))))
 }

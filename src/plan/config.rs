@@ -220,8 +220,8 @@ impl BenchConfig {
     /// # Errors
     /// [`BadConfig`].
     pub fn parse(text: &str, path: &str) -> Result<Self, BadConfig> {
-        let config: Self =
-            toml::from_str(text).map_err(|error| BadConfig::Form { path: path.to_owned(), reason: error.to_string().trim_end().to_owned() })?;
+        let config: Self = toml::from_str(text)
+            .map_err(|error| BadConfig::Form { path: path.to_owned(), reason: error.to_string().trim_end().to_owned() })?;
         config.check().map_err(|(key, reason)| BadConfig::Value { path: path.to_owned(), key, reason })?;
         Ok(config)
     }

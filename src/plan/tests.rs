@@ -20,7 +20,14 @@ fn every_mistake_gets_a_clear_sentence() {
         ("an unknown section", format!("{SHIPPED}\n[tuning]\nfast = true\n")),
         ("a negative window", changed("windows_us = [0, 50", "windows_us = [-50, 50")),
         ("a window that is no number", changed("windows_us = [0, 50", "windows_us = [nan, 50")),
-        ("no window", changed("windows_us = [0, 50, 75, 100, 150]", "windows_us = []").replacen("idle = true", "idle = false", 1).replacen("native = true", "native = false", 1)),
+        (
+            "no window",
+            changed("windows_us = [0, 50, 75, 100, 150]", "windows_us = []").replacen("idle = true", "idle = false", 1).replacen(
+                "native = true",
+                "native = false",
+                1,
+            ),
+        ),
         ("zero connections", changed("connections = [4]", "connections = [0]")),
         ("no callers", changed("callers = [8, 256]", "callers = []")),
         ("too many callers", changed("callers = [8, 256]", "callers = [8, 100000]")),
@@ -31,7 +38,10 @@ fn every_mistake_gets_a_clear_sentence() {
         ("an unknown profile", changed("profile = \"tuned\"", "profile = \"fast\"")),
         ("an unknown scope", changed("scopes = [\"shared\"]", "scopes = [\"global\"]")),
         ("too few samples", changed("samples = 10", "samples = 3")),
-        ("a deadline shorter than a measurement", changed("deadline_s = 60", "deadline_s = 1").replacen("measurement_ms = 600", "measurement_ms = 2000", 1)),
+        (
+            "a deadline shorter than a measurement",
+            changed("deadline_s = 60", "deadline_s = 1").replacen("measurement_ms = 600", "measurement_ms = 2000", 1),
+        ),
         ("no keys", changed("keys = 1000", "keys = 0")),
         ("a cluster that is none", changed("shape = \"3x1\"", "shape = \"three\"")),
         ("a standalone cluster", changed("shape = \"3x1\"", "shape = \"standalone\"")),
@@ -73,7 +83,10 @@ fn the_shipped_file_sweeps_what_it_promises() {
 
 #[test]
 fn names_are_unique_and_every_part_is_short() {
-    let config = BenchConfig::parse(&changed("limits = [0]", "limits = [0, 64]").replacen("[\"shared\"]", "[\"shared\", \"per-connection\"]", 1), "bench.toml");
+    let config = BenchConfig::parse(
+        &changed("limits = [0]", "limits = [0, 64]").replacen("[\"shared\"]", "[\"shared\", \"per-connection\"]", 1),
+        "bench.toml",
+    );
     // With fewer features the shipped file names drivers that are not there.
     let Ok(config) = config else { return };
     let groups: Vec<_> = pipeline_window(&config).into_iter().chain(commands(&config)).collect();

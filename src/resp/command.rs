@@ -25,21 +25,86 @@ pub struct Command {
 /// Commands that can hold a connection, and so may never share a batch
 /// (the list radix v3 keeps, with those that Redis added since).
 const BLOCKING: &[&str] = &[
-    "BLPOP", "BRPOP", "BRPOPLPUSH", "BLMOVE", "BLMPOP", "BZPOPMIN", "BZPOPMAX", "BZMPOP", "XREAD", "XREADGROUP", "WAIT",
-    "WAITAOF", "SAVE", "MONITOR", "SHUTDOWN", "SYNC", "PSYNC",
+    "BLPOP",
+    "BRPOP",
+    "BRPOPLPUSH",
+    "BLMOVE",
+    "BLMPOP",
+    "BZPOPMIN",
+    "BZPOPMAX",
+    "BZMPOP",
+    "XREAD",
+    "XREADGROUP",
+    "WAIT",
+    "WAITAOF",
+    "SAVE",
+    "MONITOR",
+    "SHUTDOWN",
+    "SYNC",
+    "PSYNC",
 ];
 
 /// Commands that change the state of their connection: transactions, pub/sub, session settings.
 const STATEFUL: &[&str] = &[
-    "MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH", "SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "SSUBSCRIBE",
-    "SUNSUBSCRIBE", "SELECT", "AUTH", "HELLO", "RESET", "QUIT", "ASKING", "READONLY", "READWRITE",
+    "MULTI",
+    "EXEC",
+    "DISCARD",
+    "WATCH",
+    "UNWATCH",
+    "SUBSCRIBE",
+    "UNSUBSCRIBE",
+    "PSUBSCRIBE",
+    "PUNSUBSCRIBE",
+    "SSUBSCRIBE",
+    "SUNSUBSCRIBE",
+    "SELECT",
+    "AUTH",
+    "HELLO",
+    "RESET",
+    "QUIT",
+    "ASKING",
+    "READONLY",
+    "READWRITE",
 ];
 
 /// Commands without a key: any node of a cluster may answer.
 const KEYLESS: &[&str] = &[
-    "PING", "ECHO", "INFO", "TIME", "DBSIZE", "COMMAND", "CLUSTER", "CONFIG", "CLIENT", "DEBUG", "SCRIPT", "FUNCTION", "LATENCY",
-    "ACL", "MODULE", "WAIT", "WAITAOF", "PUBLISH", "PUBSUB", "SCAN", "KEYS", "RANDOMKEY", "FLUSHALL", "FLUSHDB", "SWAPDB", "ROLE",
-    "LASTSAVE", "SAVE", "BGSAVE", "BGREWRITEAOF", "SHUTDOWN", "SLOWLOG", "REPLICAOF", "FAILOVER", "MONITOR", "LOLWUT",
+    "PING",
+    "ECHO",
+    "INFO",
+    "TIME",
+    "DBSIZE",
+    "COMMAND",
+    "CLUSTER",
+    "CONFIG",
+    "CLIENT",
+    "DEBUG",
+    "SCRIPT",
+    "FUNCTION",
+    "LATENCY",
+    "ACL",
+    "MODULE",
+    "WAIT",
+    "WAITAOF",
+    "PUBLISH",
+    "PUBSUB",
+    "SCAN",
+    "KEYS",
+    "RANDOMKEY",
+    "FLUSHALL",
+    "FLUSHDB",
+    "SWAPDB",
+    "ROLE",
+    "LASTSAVE",
+    "SAVE",
+    "BGSAVE",
+    "BGREWRITEAOF",
+    "SHUTDOWN",
+    "SLOWLOG",
+    "REPLICAOF",
+    "FAILOVER",
+    "MONITOR",
+    "LOLWUT",
 ];
 
 fn is_one_of(list: &[&str], name: &str) -> bool {
@@ -112,9 +177,7 @@ impl Command {
             "EVAL" | "EVALSHA" | "EVAL_RO" | "EVALSHA_RO" | "FCALL" | "FCALL_RO" => args.nth(2),
             // operation key …, numkeys key …, timeout numkeys key …
             "BITOP" | "OBJECT" | "MEMORY" | "XGROUP" | "XINFO" | "ZDIFF" | "ZINTER" | "ZUNION" | "SINTERCARD" | "ZINTERCARD" | "LMPOP"
-            | "ZMPOP" | "ZRANGESTORE" => {
-                args.nth(usize::from(!name.eq_ignore_ascii_case("ZRANGESTORE")))
-            }
+            | "ZMPOP" | "ZRANGESTORE" => args.nth(usize::from(!name.eq_ignore_ascii_case("ZRANGESTORE"))),
             "BLMPOP" | "BZMPOP" => args.nth(2),
             "XREAD" | "XREADGROUP" => args.skip_while(|word| !word.eq_ignore_ascii_case(b"STREAMS")).nth(1),
             _ => args.next(),
@@ -199,9 +262,8 @@ mod tests {
     fn finds_the_key_where_each_command_keeps_it() {
         let key = |text: &str| {
             let words = text.split(' ');
-            let command = words.fold(None, |command: Option<Command>, word| {
-                Some(command.map_or_else(|| Command::new(word), |command| command.arg(word)))
-            });
+            let command = words
+                .fold(None, |command: Option<Command>, word| Some(command.map_or_else(|| Command::new(word), |command| command.arg(word))));
             command.and_then(|command| command.key().map(|key| String::from_utf8_lossy(key).into_owned()))
         };
         assert_eq!(key("get a").as_deref(), Some("a"));

@@ -15,9 +15,8 @@ use crate::resp::{Command, Resp, Value};
 
 /// Commands that belong to connections, clusters and replication, not to any workload. They are counted and shown, but do
 /// not fail an audit. A `|` at the end stands for every subcommand.
-const HOUSEKEEPING: &[&str] = &[
-    "info", "hello", "auth", "select", "client|", "cluster|", "command", "command|", "replconf", "psync", "readonly", "asking", "quit",
-];
+const HOUSEKEEPING: &[&str] =
+    &["info", "hello", "auth", "select", "client|", "cluster|", "command", "command|", "replconf", "psync", "readonly", "asking", "quit"];
 
 /// Reads the counters of every node.
 pub struct Auditor {

@@ -6,9 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use futures_util::future::join_all;
 
-use crate::drivers::{
-    Blob, Command, Commands, Error, Lanes, PipelineReplies, Pipelines, Redirect, Reply, Resp, Servers, Value,
-};
+use crate::drivers::{Blob, Command, Commands, Error, Lanes, PipelineReplies, Pipelines, Redirect, Reply, Resp, Servers, Value};
 use crate::net::{Address, Connection, Endpoint};
 use crate::resp::{SLOTS, key_slot};
 

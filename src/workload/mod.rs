@@ -6,5 +6,5 @@ mod run;
 mod runner;
 
 pub use erased::AnyClient;
-pub use run::{Failure, Load, Run, closed_loop, measure};
+pub use run::{CellWork, Failure, Load, Run, Work, closed_loop, measure};
 pub use runner::{Runner, open, runs_on};

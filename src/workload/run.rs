@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
@@ -69,8 +69,7 @@ pub struct Load {
 
 /// Runs a closed loop on the current runtime, audited.
 ///
-/// The tasks are spawned and waiting before the clock starts; it stops when the last reply was read. Operations are shared
-/// out evenly beforehand, so that no counter is contended while the clock runs.
+/// The tasks are spawned and waiting before the clock starts; it stops when the last reply was read, see [`closed_loop`].
 ///
 /// # Errors
 /// [`Failure`]; nothing of a failed run counts.
@@ -78,7 +77,8 @@ pub async fn measure<C: Commands>(client: &C, keyspace: &Arc<Keyspace>, load: &L
     let no_audit = |error: Error| Failure::NoAudit(error.to_string());
     let Load { operations, deadline, .. } = *load;
     let before = auditor.before().await.map_err(no_audit)?;
-    let timed = tokio::time::timeout(deadline, timed(client, keyspace, operations, load.callers)).await;
+    let work = CellWork { client: client.clone(), keyspace: keyspace.clone() };
+    let timed = tokio::time::timeout(deadline, closed_loop(operations, load.callers, &work)).await;
     let (elapsed, client_usage) = timed.map_err(|_| Failure::Stalled(deadline))??;
     let after = auditor.after().await.map_err(no_audit)?;
     let server = auditor.usage(&before, &after).map_err(no_audit)?;
@@ -90,57 +90,70 @@ pub async fn measure<C: Commands>(client: &C, keyspace: &Arc<Keyspace>, load: &L
     Ok(Run { operations, elapsed, client: client_usage, server, audit })
 }
 
-/// The timed part of [`measure`].
-async fn timed<C: Commands>(
-    client: &C,
-    keyspace: &Arc<Keyspace>,
-    operations: u64,
-    callers: usize,
-) -> Result<(Duration, Usage), Failure> {
-    closed_loop(operations, callers, |caller, share| {
-        let (client, keyspace) = (client.clone(), keyspace.clone());
-        // Callers begin at different keys, so that they do not all ask for the same one.
-        let first = caller * keyspace.len() / callers.max(1);
-        async move {
-            for index in 0..share as usize {
-                if let Err(error) = keyspace.operate(&client, first + index).await {
-                    return Err((index as u64, error));
-                }
-            }
-            Ok(())
-        }
-    })
-    .await
+/// What the callers of a closed loop do, a stretch at a time.
+pub trait Work: Clone + Send + Sync + 'static {
+    /// Does the operations `first` to `first + count`, one after the other. A failure tells how many had succeeded.
+    fn stretch(&self, first: u64, count: u64) -> impl Future<Output = Result<(), (u64, Error)>> + Send;
 }
 
-/// Runs `operations` shared out among `callers` tasks, each made by `caller(number, its share)`, and returns the time from
-/// their release to the end of the last, with what the process used meanwhile. A caller that fails tells how many of its
-/// operations had succeeded. Dropping the future aborts the callers.
+/// The timed part of a cell.
+#[derive(Clone)]
+pub struct CellWork<C> {
+    /// The client.
+    pub client: C,
+    /// What is asked of it.
+    pub keyspace: Arc<Keyspace>,
+}
+
+impl<C: Commands> Work for CellWork<C> {
+    async fn stretch(&self, first: u64, count: u64) -> Result<(), (u64, Error)> {
+        for done in 0..count {
+            self.keyspace.operate(&self.client, (first + done) as usize).await.map_err(|error| (done, error))?;
+        }
+        Ok(())
+    }
+}
+
+/// Most operations that a caller takes at once.
+const LONGEST_STRETCH: u64 = 32;
+
+/// Runs `operations` by `callers` tasks, and returns the time from their release to the end of the last, with what the
+/// process used meanwhile. Dropping the future aborts the callers.
+///
+/// Callers take a short stretch of operations whenever they are done with one, so that all of them stay busy to the end even
+/// where a client serves them unevenly, and the counter they share is touched once a stretch.
 ///
 /// # Errors
 /// [`Failure::Command`] with the first error.
-pub async fn closed_loop<F>(operations: u64, callers: usize, caller: impl Fn(usize, u64) -> F) -> Result<(Duration, Usage), Failure>
-where
-    F: Future<Output = Result<(), (u64, Error)>> + Send + 'static,
-{
+pub async fn closed_loop<W: Work>(operations: u64, callers: usize, work: &W) -> Result<(Duration, Usage), Failure> {
     let callers = callers.clamp(1, usize::try_from(operations).unwrap_or(usize::MAX).max(1));
-    let ready = Arc::new((AtomicUsize::new(0), Notify::new()));
+    let stretch = (operations / (callers as u64 * 8)).clamp(1, LONGEST_STRETCH);
+    let shared = Arc::new(Start { ready: AtomicUsize::new(0), all_ready: Notify::new(), next: AtomicU64::new(0) });
     let (release, released) = watch::channel(false);
     let mut tasks = JoinSet::new();
-    for number in 0..callers {
-        let share = operations / callers as u64 + u64::from((number as u64) < operations % callers as u64);
-        let (work, ready, mut released) = (caller(number, share), ready.clone(), released.clone());
+    for _ in 0..callers {
+        let (work, shared, mut released) = (work.clone(), shared.clone(), released.clone());
         tasks.spawn(async move {
-            if ready.0.fetch_add(1, Ordering::AcqRel) + 1 == callers {
-                ready.1.notify_one();
+            if shared.ready.fetch_add(1, Ordering::AcqRel) + 1 == callers {
+                shared.all_ready.notify_one();
             }
             // An error would mean that the run was given up.
             let _ = released.wait_for(|&go| go).await;
-            let result = work.await;
-            (Instant::now(), share, result)
+            let mut done = 0;
+            loop {
+                let first = shared.next.fetch_add(stretch, Ordering::Relaxed);
+                if first >= operations {
+                    return (Instant::now(), done, None);
+                }
+                let count = stretch.min(operations - first);
+                if let Err((succeeded, error)) = work.stretch(first, count).await {
+                    return (Instant::now(), done + succeeded, Some(error));
+                }
+                done += count;
+            }
         });
     }
-    ready.1.notified().await;
+    shared.all_ready.notified().await;
     let snapshot = Snapshot::take();
     let start = Instant::now();
     // Cannot fail: every caller holds a receiver.
@@ -148,13 +161,10 @@ where
     let (mut end, mut done, mut first_error) = (start, 0, None);
     while let Some(joined) = tasks.join_next().await {
         match joined {
-            Ok((finished, share, Ok(()))) => {
+            Ok((finished, succeeded, error)) => {
                 end = end.max(finished);
-                done += share;
-            }
-            Ok((_, _, Err((succeeded, error)))) => {
                 done += succeeded;
-                first_error = first_error.or(Some(error));
+                first_error = first_error.or(error);
             }
             Err(panic) => first_error = first_error.or(Some(Error::Client(format!("a caller panicked: {panic}")))),
         }
@@ -163,5 +173,53 @@ where
     match first_error {
         None => Ok((end - start, usage)),
         Some(error) => Err(Failure::Command { kind: error.kind(), text: error.to_string(), done, wanted: operations }),
+    }
+}
+
+/// What the callers of one run share.
+struct Start {
+    ready: AtomicUsize,
+    all_ready: Notify,
+    next: AtomicU64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    #[derive(Clone, Default)]
+    struct Noted(Arc<Mutex<Vec<u64>>>, Option<u64>);
+
+    impl Work for Noted {
+        async fn stretch(&self, first: u64, count: u64) -> Result<(), (u64, Error)> {
+            for done in 0..count {
+                if self.1 == Some(first + done) {
+                    return Err((done, Error::Client("scripted".into())));
+                }
+                self.0.lock().unwrap().push(first + done);
+                tokio::task::yield_now().await;
+            }
+            Ok(())
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn every_operation_is_done_exactly_once_divisible_or_not() {
+        for (operations, callers) in [(1, 1), (1, 50), (7, 3), (100, 7), (10_003, 50)] {
+            let work = Noted::default();
+            closed_loop(operations, callers, &work).await.unwrap();
+            let mut done = work.0.lock().unwrap().clone();
+            done.sort_unstable();
+            assert_eq!(done, (0..operations).collect::<Vec<_>>());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_failed_operation_fails_the_run_with_what_had_succeeded() {
+        let work = Noted(Arc::default(), Some(5));
+        let failure = closed_loop(10, 1, &work).await.unwrap_err();
+        let wanted = Failure::Command { kind: "client", text: "client error: scripted".into(), done: 5, wanted: 10 };
+        assert_eq!(failure, wanted);
     }
 }

@@ -19,8 +19,8 @@ pub use reply::Frame;
 pub use shared::Shared;
 
 use super::{
-    Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Resp, ResponseTimeout, Servers, Settings, Strategy,
-    Topology,
+    Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Resp, ResponseTimeout, Servers,
+    Settings, Strategy, Topology,
 };
 use crate::window::Routed;
 
@@ -101,9 +101,9 @@ impl Pipelines for RawNode {
     fn lanes(&self) -> Lanes<Self> {
         match self {
             RawNode::Bare(_) => Lanes::EachCall,
-            RawNode::Shared(connections, _) => Lanes::Handles(
-                connections.iter().map(|one| RawNode::Shared(vec![one.clone()].into(), Arc::default())).collect(),
-            ),
+            RawNode::Shared(connections, _) => {
+                Lanes::Handles(connections.iter().map(|one| RawNode::Shared(vec![one.clone()].into(), Arc::default())).collect())
+            }
         }
     }
 }

@@ -2,5 +2,5 @@
 
 mod fake;
 mod properties;
-mod timing;
 mod semantics;
+mod timing;

@@ -31,12 +31,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..60)
 }
 
-
 async fn play(steps: Vec<Step>, idle: bool, limit: usize, connections: usize, per_connection: bool) {
     let fake = Fake::held_back().with_handles(connections);
     let clock = Manual::default();
-    let strategy =
-        if idle { Pipelining::Idle { limit } } else { Pipelining::Window { window: Duration::from_micros(100), limit } };
+    let strategy = if idle { Pipelining::Idle { limit } } else { Pipelining::Window { window: Duration::from_micros(100), limit } };
     let mut asked = settings(strategy, connections);
     asked.scope = if per_connection { Scope::PerConnection } else { Scope::Shared };
     let window = Window::with_clock(fake.clone(), &asked, &clock).unwrap();
