@@ -11,7 +11,7 @@ use crate::window::Flushes;
 pub struct Sample {
     /// Operations done.
     pub operations: u64,
-    /// Nanoseconds from the first to the last reply.
+    /// Nanoseconds from the release of the callers to the last reply.
     pub elapsed_ns: u64,
 }
 
