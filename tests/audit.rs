@@ -38,11 +38,11 @@ async fn every_cell_is_exact(servers: Servers, guard: common::Guard) {
     let mut measured = 0;
     for driver in DRIVERS {
         for strategy in strategies {
-            if runs_on(driver, strategy, servers.topology).is_err() {
-                continue;
-            }
             let connections = driver.most_connections.min(3).try_into().unwrap();
             let settings = Settings { connections, strategy, ..Settings::default() };
+            if runs_on(driver, &settings, servers.topology).is_err() {
+                continue;
+            }
             for operation in [Operation::Get, Operation::Set, Operation::Hkeys] {
                 let cell = format!("{} {strategy} {operation} {}", driver.name, servers.topology);
                 let workload = workload(operation);

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use criterion::measurement::WallTime;
-use criterion::{BenchmarkGroup, BenchmarkId, Criterion, PlotConfiguration, SamplingMode};
+use criterion::{BenchmarkGroup, BenchmarkId, Criterion, SamplingMode, Throughput};
 use redis_client_bench::plan::{BadConfig, BenchConfig, Group, PlannedCell};
 use redis_client_bench::record::{Mark, Measurement, Outcome, Sample};
 
@@ -52,7 +52,11 @@ pub fn run(bench: &str, plan: fn(&BenchConfig) -> Vec<Group>) -> ExitCode {
     for group in &groups {
         let mut criterion_group = criterion.benchmark_group(&group.name);
         // Flat: each sample does the same number of operations, so that the samples can be told from the warm-up.
-        criterion_group.sampling_mode(SamplingMode::Flat).plot_config(PlotConfiguration::default());
+        criterion_group.sampling_mode(SamplingMode::Flat);
+        if !group.line_chart {
+            // A throughput equal for all members takes the place of the parameter, and no line can be drawn over it.
+            criterion_group.throughput(Throughput::Elements(1));
+        }
         for cell in &group.cells {
             if session.borrow().gave_up() {
                 break;
@@ -77,10 +81,6 @@ struct CellFailed;
 /// `--list` leaves it out.
 fn bench_cell(session: &RefCell<Session>, group: &mut BenchmarkGroup<'_, WallTime>, planned: &Group, cell: &PlannedCell) {
     let id = BenchmarkId::new(&cell.function, &cell.parameter);
-    if let Some(reason) = &cell.unsupported {
-        session.borrow_mut().unsupported(planned, cell, reason);
-        return;
-    }
     let mut open: Option<Open> = None;
     let mut runs = Vec::new();
     let mut failure: Option<Outcome> = None;
@@ -88,6 +88,11 @@ fn bench_cell(session: &RefCell<Session>, group: &mut BenchmarkGroup<'_, WallTim
     let unwound = catch_unwind(AssertUnwindSafe(|| {
         group.bench_function(id, |bencher| {
             let mut session = session.borrow_mut();
+            // Only now is it known that no filter leaves the cell out.
+            if let Some(reason) = &cell.unsupported {
+                failure = Some(Outcome::Unsupported { reason: reason.clone() });
+                resume_unwind(Box::new(CellFailed));
+            }
             if open.is_none() {
                 match session.open(planned, cell) {
                     Ok(opened) => open = Some(opened),
@@ -118,7 +123,9 @@ fn bench_cell(session: &RefCell<Session>, group: &mut BenchmarkGroup<'_, WallTim
     }
     let mut session = session.borrow_mut();
     let closed = open.map(|open| session.close(open));
-    if let Some(outcome) = failure {
+    if session.gave_up() {
+        // The session's own end says why.
+    } else if let Some(outcome) = failure {
         session.forget_estimate(&planned.name, &cell.function, &cell.parameter);
         session.push(cell, outcome);
     } else if let Some(peak_memory) = closed {

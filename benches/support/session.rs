@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use redis_client_bench::drivers::Topology;
-use redis_client_bench::interrupt::{Interrupt, interrupted};
+use redis_client_bench::interrupt::{EXIT_INTERRUPTED, Interrupt, interrupted};
 use redis_client_bench::measure::{self, Environment};
 use redis_client_bench::plan::{BenchConfig, Group, PlannedCell};
 use redis_client_bench::record::{Outcome, Record, Row, RuntimeFlavour};
@@ -17,6 +18,9 @@ use tokio::runtime::Runtime;
 
 use super::Timed;
 use super::args::Mode;
+
+/// The longest that removing keys and saving may take when the process is asked to end.
+const LONGEST_END: Duration = Duration::from_secs(5);
 
 /// A target in use, with the connections that audit it.
 struct InUse {
@@ -40,11 +44,12 @@ pub struct Session {
     in_use: Option<InUse>,
     /// Topologies that can't be had, with the reason.
     missing: Vec<(Topology, Outcome)>,
-    record: Arc<Mutex<Record>>,
+    record: Record,
     path: PathBuf,
     /// What ends the session: its exit code.
     fatal: Option<u8>,
     cells: usize,
+    finished: mpsc::Sender<()>,
     _interrupt: Interrupt,
 }
 
@@ -62,19 +67,15 @@ impl Session {
         let environment = Environment::read();
         let mut record = Record::new(&format!("bench {bench}"), environment);
         record.warnings = measure::warnings(&record.environment);
-        let path = results_folder().join(format!("{bench}.json"));
-        let record = Arc::new(Mutex::new(record));
-        let interrupt = Interrupt::register({
-            let (record, path) = (record.clone(), path.clone());
-            move || {
-                let record = record.lock().unwrap_or_else(PoisonError::into_inner);
-                if matches!(mode, Mode::Measure { .. }) && !record.rows.is_empty() {
-                    match record.save(&path) {
-                        Ok(()) => eprintln!("\ninterrupted; the cells measured so far are in {}", path.display()),
-                        Err(error) => eprintln!("\ninterrupted; the record could not be saved to {}: {error}", path.display()),
-                    }
-                }
-            }
+        record.warnings.extend(config.left_out());
+        let path = results_folder().join(format!("{bench}-{}.json", record.created.replace(':', "")));
+        // The callers stop by themselves when interrupted, and the session then ends as always, only earlier: it removes its
+        // keys, saves its record and prints its table. The process ends when that is done, or can't be.
+        let (finished, ended) = mpsc::channel();
+        let interrupt = Interrupt::register(move || {
+            eprintln!("\ninterrupted; removing keys and saving what was measured");
+            // An error says that the session has ended.
+            let _ = ended.recv_timeout(LONGEST_END);
         });
         Ok(Self {
             config,
@@ -85,6 +86,7 @@ impl Session {
             missing: Vec::new(),
             record,
             path,
+            finished,
             fatal: None,
             cells: 0,
             _interrupt: interrupt,
@@ -103,10 +105,6 @@ impl Session {
         self.fatal.is_some() || interrupted()
     }
 
-    fn record(&self) -> MutexGuard<'_, Record> {
-        self.record.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The target of `topology`, provided when it is first needed.
     fn target(&mut self, topology: Topology) -> Result<(), Outcome> {
         if let Some((_, outcome)) = self.missing.iter().find(|(missing, _)| *missing == topology) {
@@ -119,7 +117,10 @@ impl Session {
             let mut spec = self.spec.clone();
             spec.layout = Some(match topology {
                 Topology::Standalone => Layout::Standalone,
-                Topology::Cluster => self.config.cluster.shape,
+                Topology::Cluster => match spec.layout {
+                    Some(shape @ Layout::Cluster { .. }) => shape,
+                    _ => self.config.cluster.shape,
+                },
             });
             let provided: Result<InUse, TargetError> = self.runtime.block_on(async {
                 let target = provide(&spec).await?;
@@ -131,12 +132,11 @@ impl Session {
                 Ok(in_use) => {
                     eprintln!("target: {}", in_use.target);
                     let facts = in_use.target.facts();
-                    let mut record = self.record();
-                    for warning in record.warnings.iter().chain(&facts.warnings) {
+                    let first = if self.record.targets.is_empty() { &self.record.warnings[..] } else { &[] };
+                    for warning in first.iter().chain(&facts.warnings) {
                         eprintln!("warning: {warning}");
                     }
-                    record.targets.push(facts);
-                    drop(record);
+                    self.record.targets.push(facts);
                     self.in_use = Some(in_use);
                 }
                 Err(error) => {
@@ -204,24 +204,17 @@ impl Session {
     /// Removes the cell's keys and closes its connections; returns the peak of memory.
     pub fn close(&mut self, open: Open) -> Option<u64> {
         let peak = measure::peak_memory();
-        let closing = async { tokio::time::timeout(std::time::Duration::from_secs(5), open.runner.close()).await };
+        let closing = async { tokio::time::timeout(LONGEST_END, open.runner.close()).await };
         // A server that is gone has no keys to remove, and the failed row says so already.
         let _ = self.runtime.block_on(closing);
         peak
-    }
-
-    /// A cell that the driver can't do, by its own statement; Criterion never sees it.
-    pub fn unsupported(&mut self, _: &Group, cell: &PlannedCell, reason: &str) {
-        if matches!(self.mode, Mode::Measure { .. } | Mode::Test) && !filtered() {
-            self.push(cell, Outcome::Unsupported { reason: reason.to_owned() });
-        }
     }
 
     pub fn push(&mut self, cell: &PlannedCell, outcome: Outcome) {
         if let Outcome::Failed { reason } = &outcome {
             eprintln!("FAILED {}: {reason}", cell.cell.name());
         }
-        self.record().rows.push(Row::new(cell.cell.clone(), outcome));
+        self.record.rows.push(Row::new(cell.cell.clone(), outcome));
     }
 
     /// Removes what an earlier invocation left as Criterion's newest estimate of a cell that has none now.
@@ -236,26 +229,35 @@ impl Session {
         if let Some(in_use) = self.in_use.take() {
             self.runtime.block_on(in_use.target.shutdown());
         }
-        let mut record = self.record();
+        let code = self.report();
+        // Nobody listens unless the process is being interrupted.
+        let _ = self.finished.send(());
+        ExitCode::from(code)
+    }
+
+    fn report(&mut self) -> u8 {
+        let record = &mut self.record;
         record.complete = self.fatal.is_none() && !interrupted();
+        let usual = if interrupted() { EXIT_INTERRUPTED as u8 } else { self.fatal.unwrap_or(0) };
         if record.rows.is_empty() {
-            return ExitCode::from(self.fatal.unwrap_or(0));
+            return usual;
         }
-        println!("\n{}", report::table(&record));
-        let failures = record.failures().count();
+        println!("\n{}", report::table(record));
         if matches!(self.mode, Mode::Measure { .. }) {
-            match record.save(&self.path) {
+            let latest = self.path.with_file_name(format!("{}.json", record.made_by.trim_start_matches("bench ")));
+            match record.save(&self.path).and_then(|()| record.save(&latest)) {
                 Ok(()) => println!("\nrecord: {}", self.path.display()),
                 Err(error) => {
                     eprintln!("error: the record could not be saved to {}: {error}", self.path.display());
-                    return ExitCode::FAILURE;
+                    return 1;
                 }
             }
         }
+        let failures = record.failures().count();
         if failures > 0 {
             eprintln!("{failures} of {} cells failed", record.rows.len());
         }
-        ExitCode::from(self.fatal.unwrap_or(u8::from(failures > 0)))
+        if usual == 0 { u8::from(failures > 0) } else { usual }
     }
 }
 
@@ -268,11 +270,6 @@ fn target_from_environment() -> Result<TargetArgs, TargetError> {
     }
     let parsed = <Environment as clap::Parser>::try_parse_from(["bench"]);
     parsed.map(|environment| environment.target).map_err(|error| TargetError::Usage(error.to_string().trim_end().to_owned()))
-}
-
-/// Whether a name filter was given: then cells that Criterion never sees are left out of the table.
-fn filtered() -> bool {
-    std::env::args().skip(1).any(|arg| !arg.starts_with('-'))
 }
 
 /// Cargo's target folder, in which this program lies.

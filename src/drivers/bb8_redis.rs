@@ -6,7 +6,7 @@ use futures_util::future::try_join_all;
 use redis::{AsyncCommands, RedisError};
 
 use super::redis_rs::{commands_through, connect};
-use super::{Descriptor, Driver, Error, Lanes, PipelineReach, Resp, ResponseTimeout, Servers, Settings, Topology};
+use super::{Applied, Descriptor, Driver, Error, Lanes, PipelineReach, Resp, ResponseTimeout, Servers, Settings, Topology};
 
 /// The crate's pool: a connection belongs to one call at a time.
 #[derive(Clone)]
@@ -34,6 +34,8 @@ impl Driver for Bb8Redis {
         connections: |settings, _| settings.connections.get(),
         most_connections: usize::MAX,
         checkout: &["ping"],
+        tells_connections: false,
+        applied: |settings, _| Applied { nodelay: settings.nodelay(), response_timeout: ResponseTimeout::CrateDefault },
         pipeline_reach: PipelineReach::AnySlot,
         notes: &[
             "It takes no AsyncConnectionConfig: the response timeout of 500 ms and the queue of 50 stay, also when tuned.",

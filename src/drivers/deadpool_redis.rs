@@ -6,8 +6,8 @@ use redis::AsyncCommands;
 
 use super::redis_rs::{self, RedisReply, connect};
 use super::{
-    Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Resp, ResponseTimeout, Servers,
-    Settings, Topology,
+    Applied, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Resp, ResponseTimeout,
+    Servers, Settings, Topology,
 };
 
 /// The crate's pools: a connection belongs to one call at a time.
@@ -108,6 +108,12 @@ impl Driver for DeadpoolRedis {
         connections: |settings, _| settings.connections.get(),
         most_connections: usize::MAX,
         checkout: &["unwatch", "ping"],
+        tells_connections: false,
+        applied: |settings, topology| match topology {
+            Topology::Standalone => Applied::as_asked(settings, topology),
+            // Its cluster manager takes none of these.
+            Topology::Cluster => Applied { nodelay: None, response_timeout: ResponseTimeout::CrateDefault },
+        },
         pipeline_reach: PipelineReach::OneSlot,
         notes: &[
             "Every checkout costs a round trip that can't be turned off: UNWATCH and PING, on a cluster PING alone.",

@@ -1,6 +1,6 @@
 //! What a driver says of itself, before anything is connected.
 
-use super::{Resp, Settings, Topology};
+use super::{Resp, ResponseTimeout, Settings, Topology};
 
 /// What one explicit pipeline may hold on a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,6 +9,23 @@ pub enum PipelineReach {
     AnySlot,
     /// Keys of one slot only.
     OneSlot,
+}
+
+/// What a client really takes of the settings that `tuned` equalises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// Whether TCP_NODELAY is set; `None` = the crate's default.
+    pub nodelay: Option<bool>,
+    /// The response timeout.
+    pub response_timeout: ResponseTimeout,
+}
+
+impl Applied {
+    /// Everything as asked.
+    #[must_use]
+    pub fn as_asked(settings: &Settings, _: Topology) -> Self {
+        Self { nodelay: settings.nodelay(), response_timeout: settings.timeout() }
+    }
 }
 
 /// A driver's statement about its client, its connections and its habits.
@@ -32,6 +49,10 @@ pub struct Descriptor {
     pub most_connections: usize,
     /// Commands that a checkout sends beside the user's own, lower case. The audit counts them apart.
     pub checkout: &'static [&'static str],
+    /// Whether it can say which connection it uses, as a window per connection needs.
+    pub tells_connections: bool,
+    /// Settings that it takes from those asked for; the record states these.
+    pub applied: fn(&Settings, Topology) -> Applied,
     /// Reach of an explicit pipeline on a cluster.
     pub pipeline_reach: PipelineReach,
     /// What the profile `tuned` can't equalise, and anything else a reader of its figures must know.

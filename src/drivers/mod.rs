@@ -21,7 +21,7 @@ pub mod raw;
 #[cfg(feature = "redis-rs")]
 pub mod redis_rs;
 
-pub use descriptor::{Descriptor, PipelineReach};
+pub use descriptor::{Applied, Descriptor, PipelineReach};
 pub use registry::{DRIVERS, UnknownDriver, Visit, find, visit};
 pub use settings::{Profile, ResponseTimeout, Scope, Servers, Settings, Strategy, Topology};
 

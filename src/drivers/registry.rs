@@ -10,45 +10,70 @@ pub trait Visit {
     fn visit<D: Driver>(self) -> Self::Output;
 }
 
-/// A driver name that is not known, or not compiled in.
+/// A driver name that can't be used.
 #[derive(Debug, thiserror::Error)]
-#[error("unknown driver {name:?}; this build has: {known}")]
-pub struct UnknownDriver {
-    name: String,
-    known: String,
+pub enum UnknownDriver {
+    /// No such driver.
+    #[error("unknown driver {name:?}; this build has: {known}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The driver exists, but this build leaves it out.
+    #[error("the driver {name:?} is not in this build; build with --features {feature}")]
+    LeftOut {
+        /// What was asked for.
+        name: &'static str,
+        /// The Cargo feature that brings it.
+        feature: &'static str,
+    },
 }
 
 macro_rules! registry {
-    ($($(#[$cfg:meta])* $driver:ty),+ $(,)?) => {
+    ($($name:literal, feature $feature:literal: $driver:ty;)+) => {
         /// Every driver in this build.
-        pub const DRIVERS: &[Descriptor] = &[$($(#[$cfg])* <$driver>::DESCRIPTOR),+];
+        pub const DRIVERS: &[Descriptor] =
+            &[super::raw::Raw::DESCRIPTOR, $(#[cfg(feature = $feature)] <$driver>::DESCRIPTOR),+];
+
+        /// Names and Cargo features of the drivers that a build may leave out.
+        const OPTIONAL: &[(&str, &str)] = &[$(($name, $feature)),+];
 
         /// Calls `visitor` with the driver called `name`.
         ///
         /// # Errors
         /// [`UnknownDriver`], which lists the known ones.
         pub fn visit<V: Visit>(name: &str, visitor: V) -> Result<V::Output, UnknownDriver> {
-            $($(#[$cfg])* if name == <$driver>::DESCRIPTOR.name { return Ok(visitor.visit::<$driver>()); })+
-            Err(unknown(name))
+            match name {
+                "raw" => Ok(visitor.visit::<super::raw::Raw>()),
+                $(#[cfg(feature = $feature)] $name => Ok(visitor.visit::<$driver>()),)+
+                _ => Err(unknown(name)),
+            }
         }
     };
 }
 
+// One line a driver: its name, its Cargo feature, its type. `raw` is in every build.
 registry! {
-    super::raw::Raw,
-    #[cfg(feature = "redis-rs")] super::redis_rs::RedisRs,
-    #[cfg(feature = "redis-rs")] super::redis_rs::RedisRsPool,
-    #[cfg(feature = "redis-rs")] super::redis_rs::RedisRsManager,
-    #[cfg(feature = "redis-rs")] super::redis_rs::RedisRsCluster,
-    #[cfg(feature = "fred")] super::fred::Fred,
-    #[cfg(feature = "fred")] super::fred::FredPool,
-    #[cfg(feature = "deadpool-redis")] super::deadpool_redis::DeadpoolRedis,
-    #[cfg(feature = "bb8-redis")] super::bb8_redis::Bb8Redis,
+    "redis-rs", feature "redis-rs": super::redis_rs::RedisRs;
+    "redis-rs-pool", feature "redis-rs": super::redis_rs::RedisRsPool;
+    "redis-rs-manager", feature "redis-rs": super::redis_rs::RedisRsManager;
+    "redis-rs-cluster", feature "redis-rs": super::redis_rs::RedisRsCluster;
+    "fred", feature "fred": super::fred::Fred;
+    "fred-pool", feature "fred": super::fred::FredPool;
+    "deadpool-redis", feature "deadpool-redis": super::deadpool_redis::DeadpoolRedis;
+    "bb8-redis", feature "bb8-redis": super::bb8_redis::Bb8Redis;
 }
 
 fn unknown(name: &str) -> UnknownDriver {
-    let known: Vec<_> = DRIVERS.iter().map(|driver| driver.name).collect();
-    UnknownDriver { name: name.to_owned(), known: known.join(", ") }
+    match OPTIONAL.iter().find(|(known, _)| *known == name) {
+        Some((name, feature)) => UnknownDriver::LeftOut { name, feature },
+        None => {
+            let known: Vec<_> = DRIVERS.iter().map(|driver| driver.name).collect();
+            UnknownDriver::Unknown { name: name.to_owned(), known: known.join(", ") }
+        }
+    }
 }
 
 /// The descriptor of the driver called `name`.

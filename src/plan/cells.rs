@@ -63,10 +63,7 @@ impl Planner<'_> {
     }
 
     fn cell(&self, driver: &'static Descriptor, workload: &Workload, settings: Settings, callers: usize) -> PlannedCell {
-        let mut unsupported = runs_on(driver, settings.strategy, self.topology).err().map(|error| error.to_string());
-        if !driver.resp.contains(&settings.resp) {
-            unsupported = Some(format!("this client does not speak RESP{}", u8::from(settings.resp)));
-        }
+        let unsupported = runs_on(driver, &settings, self.topology).err().map(|error| error.to_string());
         let cell = Cell {
             workload: workload.clone(),
             driver: driver.name.to_owned(),
@@ -90,7 +87,7 @@ impl Planner<'_> {
     }
 }
 
-/// The drivers of a sweep that can hold `connections`; the check has found every name.
+/// The drivers of a sweep that are in this build and can hold `connections`.
 fn able<'a>(sweep: &'a Sweep, connections: usize) -> impl Iterator<Item = &'static Descriptor> + use<'a> {
     sweep.drivers.iter().filter_map(|name| find(name).ok()).filter(move |driver| connections <= driver.most_connections)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
-use crate::drivers::{self, Profile, Resp, Scope};
+use crate::drivers::{self, Profile, Resp, Scope, UnknownDriver};
 use crate::record::{Runtime, RuntimeFlavour};
 use crate::target::Layout;
 use crate::workload::commands::Operation;
@@ -281,6 +281,17 @@ impl BenchConfig {
         Runtime { flavour: self.runtime.flavour, workers }
     }
 
+    /// One line for each driver that the file names and this build leaves out.
+    #[must_use]
+    pub fn left_out(&self) -> Vec<String> {
+        let sweeps = [&self.pipeline_window.standalone, &self.pipeline_window.cluster, &self.commands.standalone, &self.commands.cluster];
+        let names = sweeps.into_iter().flatten().flat_map(|sweep| &sweep.drivers);
+        let mut lines: Vec<String> = names.filter_map(|name| drivers::find(name).err()).map(|error| error.to_string()).collect();
+        lines.sort();
+        lines.dedup();
+        lines
+    }
+
     /// When a run that does not end is given up.
     #[must_use]
     pub fn deadline(&self) -> Duration {
@@ -307,8 +318,19 @@ fn check_sweep(section: &str, sweep: &Sweep) -> Result<(), (String, String)> {
     if sweep.drivers.is_empty() {
         return Err((format!("{section}.drivers"), nothing()));
     }
+    // A driver that this build leaves out is no mistake: the others are swept. But one there must be.
+    let mut left_out = None;
     for name in &sweep.drivers {
-        drivers::find(name).map_err(|error| (format!("{section}.drivers"), error.to_string()))?;
+        match drivers::find(name) {
+            Err(error @ UnknownDriver::Unknown { .. }) => return Err((format!("{section}.drivers"), error.to_string())),
+            Err(error @ UnknownDriver::LeftOut { .. }) => left_out = Some(error),
+            Ok(_) => {}
+        }
+    }
+    if let Some(error) = left_out
+        && sweep.drivers.iter().all(|name| drivers::find(name).is_err())
+    {
+        return Err((format!("{section}.drivers"), error.to_string()));
     }
     for (key, list) in [("connections", &sweep.connections), ("callers", &sweep.callers)] {
         if list.is_empty() {

@@ -48,9 +48,9 @@ pub struct CellSettings {
     pub scope: Scope,
     /// Most batches in flight (to each node), 0 without batches.
     pub in_flight: usize,
-    /// Whether TCP_NODELAY was set; `None` = the crate's default.
+    /// Whether TCP_NODELAY is set; `None` = the crate's default. As the driver states, not as asked.
     pub nodelay: Option<bool>,
-    /// The client's response timeout in milliseconds; `None` = the crate's default, 0 = never.
+    /// The client's response timeout in milliseconds; `None` = the crate's default, 0 = never. As the driver states.
     pub response_timeout_ms: Option<u64>,
 }
 
@@ -87,10 +87,10 @@ impl CellSettings {
             Strategy::Idle { limit } => ("idle", 0, limit),
         };
         let batches = matches!(settings.strategy, Strategy::Window { .. } | Strategy::Idle { .. });
-        let opened = match settings.strategy {
-            Strategy::Native => (driver.connections)(settings, topology),
-            _ => (driver.connections)(settings, Topology::Standalone),
-        };
+        // Behind a window the driver runs standalone, on a cluster too.
+        let runs_on = if settings.strategy == Strategy::Native { topology } else { Topology::Standalone };
+        let applied = (driver.applied)(settings, runs_on);
+        let opened = (driver.connections)(settings, runs_on);
         let in_flight = settings.in_flight.map_or(connections, |asked| asked.get().min(connections));
         Self {
             connections,
@@ -102,8 +102,8 @@ impl CellSettings {
             limit,
             scope: settings.scope,
             in_flight: if batches { in_flight } else { 0 },
-            nodelay: settings.nodelay(),
-            response_timeout_ms: match settings.timeout() {
+            nodelay: applied.nodelay,
+            response_timeout_ms: match applied.response_timeout {
                 crate::drivers::ResponseTimeout::CrateDefault => None,
                 crate::drivers::ResponseTimeout::Never => Some(0),
                 crate::drivers::ResponseTimeout::After(after) => Some(u64::try_from(after.as_millis()).unwrap_or(u64::MAX)),
@@ -171,8 +171,9 @@ impl Cell {
     /// The same cell with another driver: what the share of raw is taken from.
     #[must_use]
     pub fn is_twin(&self, other: &Cell) -> bool {
-        let same_settings = CellSettings { connections_opened: 0, ..self.settings.clone() }
-            == CellSettings { connections_opened: 0, ..other.settings.clone() };
+        // What a driver makes of the same wishes may differ; the wishes may not.
+        let asked = |cell: &Cell| CellSettings { connections_opened: 0, nodelay: None, response_timeout_ms: None, ..cell.settings.clone() };
+        let same_settings = asked(self) == asked(other);
         same_settings
             && self.workload == other.workload
             && self.topology == other.topology

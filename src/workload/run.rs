@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 
 use super::commands::Keyspace;
 use crate::drivers::{Commands, Error};
+use crate::interrupt::interrupted;
 use crate::measure::{Snapshot, Usage};
 use crate::target::audit::{Audit, Auditor, Expected, ServerUsage};
 
@@ -76,11 +77,15 @@ pub struct Load {
 pub async fn measure<C: Commands>(client: &C, keyspace: &Arc<Keyspace>, load: &Load, auditor: &mut Auditor) -> Result<Run, Failure> {
     let no_audit = |error: Error| Failure::NoAudit(error.to_string());
     let Load { operations, deadline, .. } = *load;
-    let before = auditor.before().await.map_err(no_audit)?;
+    let in_time = |reading: Result<Result<_, Error>, _>| match reading {
+        Ok(reading) => reading.map_err(no_audit),
+        Err(_) => Err(Failure::NoAudit(format!("a server did not answer INFO within {deadline:?}"))),
+    };
+    let before = in_time(tokio::time::timeout(deadline, auditor.before()).await)?;
     let work = CellWork { client: client.clone(), keyspace: keyspace.clone() };
     let timed = tokio::time::timeout(deadline, closed_loop(operations, load.callers, &work)).await;
     let (elapsed, client_usage) = timed.map_err(|_| Failure::Stalled(deadline))??;
-    let after = auditor.after().await.map_err(no_audit)?;
+    let after = in_time(tokio::time::timeout(deadline, auditor.after()).await)?;
     let server = auditor.usage(&before, &after).map_err(no_audit)?;
     let calls = BTreeMap::from([(keyspace.command().to_owned(), operations)]);
     let audit = server.audit(&Expected { calls, checkout: load.checkout });
@@ -141,6 +146,9 @@ pub async fn closed_loop<W: Work>(operations: u64, callers: usize, work: &W) -> 
             let _ = released.wait_for(|&go| go).await;
             let mut done = 0;
             loop {
+                if interrupted() {
+                    return (Instant::now(), done, Some(Error::Client("interrupted".into())));
+                }
                 let first = shared.next.fetch_add(stretch, Ordering::Relaxed);
                 if first >= operations {
                     return (Instant::now(), done, None);

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 
 use super::commands::{Keyspace, Workload};
 use super::run::{Failure, Load, Run, measure};
-use crate::drivers::{Commands, Descriptor, Driver, Error, Servers, Settings, Strategy, Topology, UnknownDriver, Visit};
+use crate::drivers::{Commands, Descriptor, Driver, Error, Scope, Servers, Settings, Strategy, Topology, UnknownDriver, Visit};
 use crate::target::audit::Auditor;
 use crate::window::{Flushes, Routed, Window};
 
@@ -63,12 +63,20 @@ impl<C: Commands> Runner for Bound<C> {
     }
 }
 
-/// Whether `driver` can run with `strategy` on `topology`: natively where the client itself can, else through our own
+/// Whether `driver` can run with the strategy and scope of `settings` on `topology`: natively where the client itself can, else through our own
 /// routing with one standalone client per node.
 ///
 /// # Errors
 /// [`Error::Unsupported`] with the reason.
-pub fn runs_on(driver: &Descriptor, strategy: Strategy, topology: Topology) -> Result<(), Error> {
+pub fn runs_on(driver: &Descriptor, settings: &Settings, topology: Topology) -> Result<(), Error> {
+    let strategy = settings.strategy;
+    let batches = matches!(strategy, Strategy::Window { .. } | Strategy::Idle { .. });
+    if batches && settings.scope == Scope::PerConnection && !driver.tells_connections {
+        return Err(Error::Unsupported("a window per connection: this pool does not say which connection it uses"));
+    }
+    if !driver.resp.contains(&settings.resp) {
+        return Err(Error::Unsupported("this client does not speak that RESP version"));
+    }
     match (strategy, topology) {
         (_, Topology::Standalone) if !driver.runs_on(Topology::Standalone) => {
             Err(Error::Unsupported("this driver is for a cluster only; the target is a standalone server"))
@@ -106,7 +114,7 @@ pub fn open<'a>(
 }
 
 async fn bind<D: Driver>(servers: &Servers, settings: &Settings, keyspace: Arc<Keyspace>) -> Result<Box<dyn Runner>, Error> {
-    runs_on(&D::DESCRIPTOR, settings.strategy, servers.topology)?;
+    runs_on(&D::DESCRIPTOR, settings, servers.topology)?;
     if settings.strategy == Strategy::Native {
         let client = D::connect(servers, settings).await?;
         let closing = client.clone();

@@ -7,7 +7,8 @@ use fred::interfaces::{ClientLike, KeysInterface};
 use super::connect::{self, Serving};
 use super::{FredReply, calls};
 use crate::drivers::{
-    Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Resp, Servers, Settings, Topology,
+    Applied, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Resp, Servers, Settings,
+    Topology,
 };
 
 /// One client: one connection, or one to each master of a cluster.
@@ -58,6 +59,8 @@ impl Driver for Fred {
         connections: |_, _| 1,
         most_connections: 1,
         checkout: &[],
+        tells_connections: true,
+        applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
         notes: super::NOTES,
     };

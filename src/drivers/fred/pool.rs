@@ -7,7 +7,8 @@ use fred::interfaces::{ClientLike, KeysInterface};
 use super::connect::{self, Serving};
 use super::{FredReply, calls};
 use crate::drivers::{
-    Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Resp, Servers, Settings, Topology,
+    Applied, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Resp, Servers, Settings,
+    Topology,
 };
 
 /// The crate's round-robin pool; each call takes the next client.
@@ -65,6 +66,8 @@ impl Driver for FredPool {
         connections: |settings, _| settings.connections.get(),
         most_connections: usize::MAX,
         checkout: &[],
+        tells_connections: true,
+        applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
         notes: super::NOTES,
     };

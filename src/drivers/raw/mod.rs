@@ -10,6 +10,7 @@ mod pool;
 mod reply;
 mod shared;
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -19,8 +20,8 @@ pub use reply::Frame;
 pub use shared::Shared;
 
 use super::{
-    Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Resp, ResponseTimeout, Servers,
-    Settings, Strategy, Topology,
+    Applied, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Resp, ResponseTimeout, Scope,
+    Servers, Settings, Strategy, Topology,
 };
 use crate::window::Routed;
 
@@ -46,6 +47,8 @@ pub enum RawNode {
     Shared(Arc<[Shared]>, Arc<AtomicUsize>),
     /// Taken by one exchange at a time.
     Bare(Pool),
+    /// The same, each connection by itself, so that a window per connection knows which it uses.
+    Separate(Arc<[Pool]>, Arc<AtomicUsize>),
 }
 
 /// The raw driver.
@@ -69,6 +72,10 @@ macro_rules! on_node {
                 $call
             }
             RawNode::Bare($connection) => $call,
+            RawNode::Separate(connections, next) => {
+                let $connection = &connections[next.fetch_add(1, Ordering::Relaxed) % connections.len()];
+                $call
+            }
         }
     };
 }
@@ -101,6 +108,7 @@ impl Pipelines for RawNode {
     fn lanes(&self) -> Lanes<Self> {
         match self {
             RawNode::Bare(_) => Lanes::EachCall,
+            RawNode::Separate(connections, _) => Lanes::Handles(connections.iter().cloned().map(RawNode::Bare).collect()),
             RawNode::Shared(connections, _) => {
                 Lanes::Handles(connections.iter().map(|one| RawNode::Shared(vec![one.clone()].into(), Arc::default())).collect())
             }
@@ -120,6 +128,13 @@ impl RawNode {
                 connections.push(Shared::connect(endpoint, settings).await?);
             }
             Ok(RawNode::Shared(connections.into(), Arc::default()))
+        } else if settings.scope == Scope::PerConnection {
+            let one = Settings { connections: NonZeroUsize::MIN, ..settings.clone() };
+            let mut connections = Vec::with_capacity(settings.connections.get());
+            for _ in 0..settings.connections.get() {
+                connections.push(Pool::connect(endpoint, &one).await?);
+            }
+            Ok(RawNode::Separate(connections.into(), Arc::default()))
         } else {
             Ok(RawNode::Bare(Pool::connect(endpoint, settings).await?))
         }
@@ -129,6 +144,7 @@ impl RawNode {
         match self {
             RawNode::Shared(connections, _) => connections.iter().for_each(Shared::close),
             RawNode::Bare(pool) => pool.close(),
+            RawNode::Separate(connections, _) => connections.iter().for_each(Pool::close),
         }
     }
 }
@@ -190,6 +206,8 @@ impl Driver for Raw {
         connections: |settings, _| settings.connections.get(),
         most_connections: usize::MAX,
         checkout: &[],
+        tells_connections: true,
+        applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
         notes: &[],
     };

@@ -4,7 +4,9 @@ use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
 
 use super::{commands_through, connect};
-use crate::drivers::{Descriptor, Driver, Error, Lanes, PipelineReach, Profile, Resp, ResponseTimeout, Servers, Settings, Topology};
+use crate::drivers::{
+    Applied, Descriptor, Driver, Error, Lanes, PipelineReach, Profile, Resp, ResponseTimeout, Servers, Settings, Topology,
+};
 
 /// One connection to each master, behind one task that routes.
 #[derive(Clone)]
@@ -41,6 +43,8 @@ impl Driver for RedisRsCluster {
         connections: |_, _| 1,
         most_connections: 1,
         checkout: &[],
+        tells_connections: false,
+        applied: Applied::as_asked,
         pipeline_reach: PipelineReach::OneSlot,
         notes: &[
             "Its queues can't be changed: 100 requests to the one routing task, 50 to each node. More callers wait in them, also when tuned.",

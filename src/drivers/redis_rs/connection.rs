@@ -3,7 +3,7 @@
 use redis::aio::MultiplexedConnection;
 
 use super::{commands_through, connect};
-use crate::drivers::{Descriptor, Driver, Error, Lanes, PipelineReach, Resp, Servers, Settings, Topology};
+use crate::drivers::{Applied, Descriptor, Driver, Error, Lanes, PipelineReach, Resp, Servers, Settings, Topology};
 
 /// One multiplexed connection, cloned for each call as the crate's documentation advises.
 #[derive(Clone)]
@@ -22,6 +22,8 @@ impl Driver for RedisRs {
         connections: |_, _| 1,
         most_connections: 1,
         checkout: &[],
+        tells_connections: true,
+        applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
         notes: &[
             "As it ships: TCP_NODELAY off, a timer of 500 ms per command, 50 requests in its queue.",

@@ -3,7 +3,9 @@
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 
 use super::{commands_through, connect};
-use crate::drivers::{Descriptor, Driver, Error, Lanes, PipelineReach, Profile, Resp, ResponseTimeout, Servers, Settings, Topology};
+use crate::drivers::{
+    Applied, Descriptor, Driver, Error, Lanes, PipelineReach, Profile, Resp, ResponseTimeout, Servers, Settings, Topology,
+};
 
 /// One connection that the crate renews when it is lost.
 #[derive(Clone)]
@@ -34,6 +36,8 @@ impl Driver for RedisRsManager {
         connections: |_, _| 1,
         most_connections: 1,
         checkout: &[],
+        tells_connections: true,
+        applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
         notes: &[
             "As it ships: TCP_NODELAY off, a timer of 500 ms per command, 50 requests in its queue.",

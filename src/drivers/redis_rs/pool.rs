@@ -7,7 +7,7 @@ use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
 use super::{commands_through, connect};
-use crate::drivers::{Descriptor, Driver, Error, Lanes, PipelineReach, Resp, Servers, Settings, Topology};
+use crate::drivers::{Applied, Descriptor, Driver, Error, Lanes, PipelineReach, Resp, Servers, Settings, Topology};
 
 /// Multiplexed connections; each call takes the next one.
 #[derive(Clone)]
@@ -43,6 +43,8 @@ impl Driver for RedisRsPool {
         connections: |settings, _| settings.connections.get(),
         most_connections: usize::MAX,
         checkout: &[],
+        tells_connections: true,
+        applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
         notes: &[
             "As it ships: TCP_NODELAY off, a timer of 500 ms per command, 50 requests in each connection's queue.",
