@@ -33,6 +33,8 @@ struct Inner {
 struct State {
     /// Encoded commands that were not yet taken by the writer.
     out: Vec<u8>,
+    /// How many entries of `waiting` these are.
+    queued: usize,
     /// Who waits for which reply, in the order of the commands.
     waiting: VecDeque<Waiter>,
     /// Why the connection ended.
@@ -55,6 +57,7 @@ impl Inner {
             let mut state = self.lock();
             state.ended.get_or_insert_with(|| reason.clone());
             state.out.clear();
+            state.queued = 0;
             std::mem::take(&mut state.waiting)
         };
         for waiter in waiting {
@@ -75,6 +78,7 @@ impl Inner {
             }
             let first = state.out.is_empty();
             encode(&mut state.out);
+            state.queued += 1;
             state.waiting.push_back(waiter);
             first
         };
@@ -104,7 +108,7 @@ impl Shared {
         let connection = Connection::open(endpoint, settings.resp, settings.nodelay().unwrap_or(false)).await?;
         let (stream, buffer) = connection.into_stream();
         let (read, write) = stream.into_split();
-        let state = State { out: Vec::new(), waiting: VecDeque::new(), ended: None };
+        let state = State { out: Vec::new(), queued: 0, waiting: VecDeque::new(), ended: None };
         let inner = Arc::new(Inner { state: Mutex::new(state), bell: Notify::new() });
         tokio::spawn(write_queued(inner.clone(), write));
         tokio::spawn(read_replies(inner.clone(), read, buffer));
@@ -157,14 +161,24 @@ impl Shared {
     }
 }
 
-/// Sends whatever is queued, as soon as the previous write is done.
+/// Sends whatever is queued, as soon as the previous write is done and those about to ask again had a turn.
 async fn write_queued(inner: Arc<Inner>, mut socket: WriteHalf) {
     let mut batch = Vec::new();
     loop {
         batch.clear();
+        // When others wait for replies, some of them are about to ask again: one turn for them first, so that their commands
+        // join this write. A lone caller is not made to wait.
+        let company = {
+            let state = inner.lock();
+            state.queued > 0 && state.waiting.len() > state.queued
+        };
+        if company {
+            tokio::task::yield_now().await;
+        }
         let ended = {
             let mut state = inner.lock();
             std::mem::swap(&mut batch, &mut state.out);
+            state.queued = 0;
             state.ended.is_some()
         };
         if ended {
