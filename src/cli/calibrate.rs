@@ -22,7 +22,7 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
     /// Rounds of each paired comparison
-    #[arg(long, default_value_t = 41, value_parser = clap::value_parser!(u16).range(3..=1000))]
+    #[arg(long, default_value_t = 81, value_parser = clap::value_parser!(u16).range(3..=1000))]
     rounds: u16,
     /// Milliseconds of each side of a round
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u16).range(5..=10_000))]

@@ -238,7 +238,7 @@ impl Driver for Raw {
         let mut bytes = 0;
         for _ in 0..ops {
             let frame = on_node!(node, connection => connection.words(&[b"GET", key]).await?);
-            bytes += frame.string().map_or(0, <[u8]>::len) as u64;
+            bytes += super::Reply::into_blob(frame)?.map_or(0, |value| value.len()) as u64;
         }
         Ok(bytes)
     }

@@ -25,12 +25,6 @@ impl Frame {
         }
     }
 
-    /// The bytes of a bulk string, without copying.
-    #[must_use]
-    pub fn string(&self) -> Option<&[u8]> {
-        string_range(&self.0).map(|(start, end)| &self.0[start..end])
-    }
-
     fn unexpected(&self, wanted: &str) -> Error {
         Error::unexpected(wanted, parse(&self.0).map_or("a malformed frame", |value| value.kind()))
     }
