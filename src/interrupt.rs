@@ -5,8 +5,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::{LazyLock, Mutex, Once, PoisonError};
 use std::thread;
+
+use tokio::sync::watch;
 
 /// The exit code after an interruption.
 pub const EXIT_INTERRUPTED: i32 = 130;
@@ -17,6 +19,7 @@ static CLEANUPS: Mutex<Vec<(u64, Cleanup)>> = Mutex::new(Vec::new());
 static NEXT: AtomicU64 = AtomicU64::new(0);
 static LISTENER: Once = Once::new();
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+static SIGNALLED: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::Sender::new(false));
 
 fn cleanups() -> std::sync::MutexGuard<'static, Vec<(u64, Cleanup)>> {
     CLEANUPS.lock().unwrap_or_else(PoisonError::into_inner)
@@ -56,6 +59,33 @@ pub fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }
 
+/// Returns when an interruption begins; for work that is to be given up then.
+pub async fn wait() {
+    // Can't fail: the sender is never dropped.
+    let _ = SIGNALLED.subscribe().wait_for(|&signalled| signalled).await;
+}
+
+/// Work that ends by itself when interrupted, and is waited for. Dropping it says that it has ended.
+#[must_use = "dropping it says that the work has ended"]
+#[derive(Debug)]
+pub struct Graceful {
+    _interrupt: Interrupt,
+    _running: std::sync::mpsc::Sender<()>,
+}
+
+impl Graceful {
+    /// Has an interruption print `notice`, and wait up to `limit` for the work to end before the process does.
+    pub fn register(notice: &'static str, limit: std::time::Duration) -> Self {
+        let (running, ended) = std::sync::mpsc::channel();
+        let interrupt = Interrupt::register(move || {
+            eprintln!("\n{notice}");
+            // An error says that the work has ended.
+            let _ = ended.recv_timeout(limit);
+        });
+        Self { _interrupt: interrupt, _running: running }
+    }
+}
+
 fn run_cleanups() {
     loop {
         let Some((_, cleanup)) = cleanups().pop() else { return };
@@ -74,6 +104,7 @@ fn listen() {
             let _ = ready.send(());
             signals.next().await;
             INTERRUPTED.store(true, Ordering::Relaxed);
+            SIGNALLED.send_replace(true);
             let work = thread::Builder::new().name("rcb-cleanup".into()).spawn(|| {
                 run_cleanups();
                 std::process::exit(EXIT_INTERRUPTED);

@@ -4,7 +4,7 @@
 //! [driver contract](drivers), the [pipeline window](window) that can be wrapped around any client, and what
 //! measures them.
 //!
-//! Dependencies flow one way: `cli → report → workload → drivers, target, measure`, with `record` at the bottom.
+//! Dependencies flow one way: `cli → report, plan → record → workload → drivers, window, target, measure`.
 
 #![deny(unsafe_code)]
 #![warn(missing_docs)]

@@ -25,13 +25,18 @@ impl Mode {
         if has("--test") || !has("--bench") {
             return Mode::Test;
         }
-        Mode::Measure { samples: sample_size(&args).unwrap_or(usize::MAX) }
+        Mode::Measure { samples: value_of(&args, "--sample-size").and_then(|text| text.parse().ok()).unwrap_or(usize::MAX) }
     }
 }
 
-/// The value of `--sample-size`.
-fn sample_size(args: &[String]) -> Option<usize> {
-    let inline = args.iter().find_map(|arg| arg.strip_prefix("--sample-size=").map(str::to_owned));
-    let next = || args.iter().position(|arg| arg == "--sample-size").and_then(|place| args.get(place + 1)).cloned();
-    inline.or_else(next)?.parse().ok()
+/// The value of an option, written `--option value` or `--option=value`.
+fn value_of(args: &[String], option: &str) -> Option<String> {
+    let inline = args.iter().find_map(|arg| arg.strip_prefix(option)?.strip_prefix('=').map(str::to_owned));
+    inline.or_else(|| args.iter().position(|arg| arg == option).and_then(|place| args.get(place + 1)).cloned())
+}
+
+/// The baseline that Criterion saves to.
+pub fn save_baseline() -> String {
+    let args: Vec<String> = std::env::args().collect();
+    value_of(&args, "--save-baseline").or_else(|| value_of(&args, "-s")).unwrap_or_else(|| "base".into())
 }

@@ -18,7 +18,7 @@ use std::time::Duration;
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, SamplingMode, Throughput};
 use redis_client_bench::plan::{BadConfig, BenchConfig, Group, PlannedCell};
-use redis_client_bench::record::{Mark, Measurement, Outcome, Sample};
+use redis_client_bench::record::{Outcome, summarise};
 
 use args::Mode;
 use session::{Open, Session};
@@ -125,48 +125,19 @@ fn bench_cell(session: &RefCell<Session>, group: &mut BenchmarkGroup<'_, WallTim
     let closed = open.map(|open| session.close(open));
     if session.gave_up() {
         // The session's own end says why.
+        session.forget_estimate(&planned.name, &cell.function, &cell.parameter);
     } else if let Some(outcome) = failure {
         session.forget_estimate(&planned.name, &cell.function, &cell.parameter);
         session.push(cell, outcome);
     } else if let Some(peak_memory) = closed {
         let outcome = match session.mode() {
-            Mode::Measure { samples } => measurement(&runs, samples, peak_memory, cell),
+            Mode::Measure { samples } => summarise(&cell.cell, &runs, samples, peak_memory),
             Mode::Test => Outcome::Verified,
             Mode::Other => return,
         };
+        if matches!(outcome, Outcome::Failed { .. }) {
+            session.forget_estimate(&planned.name, &cell.function, &cell.parameter);
+        }
         session.push(cell, outcome);
     }
-}
-
-/// A run, and the batches that the window sent in it.
-struct Timed {
-    run: redis_client_bench::workload::Run,
-    flushes: Option<redis_client_bench::window::Flushes>,
-}
-
-/// Sums up the samples: the last `samples` runs, all of the same number of operations. What went before was warm-up.
-fn measurement(runs: &[Timed], samples: usize, peak_memory: Option<u64>, cell: &PlannedCell) -> Outcome {
-    let Some(last) = runs.last() else { return Outcome::Failed { reason: "Criterion asked for no run".into() } };
-    let measured: Vec<&Timed> = runs.iter().rev().take(samples).take_while(|run| run.run.operations == last.run.operations).collect();
-    let mut sum = Measurement { peak_memory, ..Measurement::default() };
-    for Timed { run, flushes } in measured.iter().rev() {
-        let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        sum.samples.push(Sample { operations: run.operations, elapsed_ns: nanos(run.elapsed) });
-        sum.client_user_ns += nanos(run.client.user);
-        sum.client_system_ns += nanos(run.client.system);
-        if let Some(allocations) = run.client.allocations {
-            *sum.allocations.get_or_insert(0) += allocations.count;
-            *sum.allocated_bytes.get_or_insert(0) += allocations.bytes;
-        }
-        sum.server.add(&run.server);
-        sum.audit.add(run.audit.clone());
-        if let Some(flushes) = flushes {
-            sum.flushes = Some(sum.flushes.unwrap_or_default() + *flushes);
-        }
-    }
-    let window_ns = cell.cell.settings.window_ns as f64;
-    if window_ns > 0.0 && window_ns >= 0.5 * sum.mean_latency_ns(cell.callers) {
-        sum.marks.push(Mark::TimerBound);
-    }
-    Outcome::Measured(Box::new(sum))
 }

@@ -2,25 +2,26 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::mpsc;
 use std::time::Duration;
 
 use redis_client_bench::drivers::Topology;
-use redis_client_bench::interrupt::{EXIT_INTERRUPTED, Interrupt, interrupted};
+use redis_client_bench::interrupt::{EXIT_INTERRUPTED, Graceful, interrupted};
 use redis_client_bench::measure::{self, Environment};
 use redis_client_bench::plan::{BenchConfig, Group, PlannedCell};
-use redis_client_bench::record::{Outcome, Record, Row, RuntimeFlavour};
+use redis_client_bench::record::{Outcome, Record, Row, RuntimeFlavour, Timed};
 use redis_client_bench::report;
 use redis_client_bench::target::audit::Auditor;
 use redis_client_bench::target::{Kind, Layout, Target, TargetArgs, TargetError, TargetSpec, provide};
 use redis_client_bench::workload::{self, Load, Runner};
 use tokio::runtime::Runtime;
 
-use super::Timed;
-use super::args::Mode;
+use super::args::{self, Mode};
 
 /// The longest that removing keys and saving may take when the process is asked to end.
 const LONGEST_END: Duration = Duration::from_secs(5);
+
+/// The keyspace of every cell: the same keys for all, so that a cluster spreads them alike.
+const KEYS: &str = "bench";
 
 /// A target in use, with the connections that audit it.
 struct InUse {
@@ -48,9 +49,8 @@ pub struct Session {
     path: PathBuf,
     /// What ends the session: its exit code.
     fatal: Option<u8>,
-    cells: usize,
-    finished: mpsc::Sender<()>,
-    _interrupt: Interrupt,
+    /// Registered after each target, so that on Ctrl-C it comes first and the servers are still there.
+    graceful: Option<Graceful>,
 }
 
 impl Session {
@@ -69,14 +69,6 @@ impl Session {
         record.warnings = measure::warnings(&record.environment);
         record.warnings.extend(config.left_out());
         let path = results_folder().join(format!("{bench}-{}.json", record.created.replace(':', "")));
-        // The callers stop by themselves when interrupted, and the session then ends as always, only earlier: it removes its
-        // keys, saves its record and prints its table. The process ends when that is done, or can't be.
-        let (finished, ended) = mpsc::channel();
-        let interrupt = Interrupt::register(move || {
-            eprintln!("\ninterrupted; removing keys and saving what was measured");
-            // An error says that the session has ended.
-            let _ = ended.recv_timeout(LONGEST_END);
-        });
         Ok(Self {
             config,
             mode,
@@ -86,10 +78,8 @@ impl Session {
             missing: Vec::new(),
             record,
             path,
-            finished,
             fatal: None,
-            cells: 0,
-            _interrupt: interrupt,
+            graceful: None,
         })
     }
 
@@ -122,10 +112,13 @@ impl Session {
                     _ => self.config.cluster.shape,
                 },
             });
+            let deadline = self.config.deadline();
             let provided: Result<InUse, TargetError> = self.runtime.block_on(async {
                 let target = provide(&spec).await?;
                 let nodes = target.nodes.iter().map(|node| (node.role, node.endpoint.clone()));
-                let auditor = Auditor::connect(nodes).await.map_err(|error| TargetError::Usage(error.to_string()))?;
+                let connecting = tokio::time::timeout(deadline, Auditor::connect(nodes)).await;
+                let connecting = connecting.map_err(|_| TargetError::Usage(format!("no connection for the audit within {deadline:?}")))?;
+                let auditor = connecting.map_err(|error| TargetError::Usage(error.to_string()))?;
                 Ok(InUse { topology, target, auditor })
             });
             match provided {
@@ -138,6 +131,9 @@ impl Session {
                     }
                     self.record.targets.push(facts);
                     self.in_use = Some(in_use);
+                    // A run is given up when interrupted, and the session then ends as always, only earlier: it removes its
+                    // keys, saves its record and prints its table.
+                    self.graceful = Some(Graceful::register("interrupted; removing keys and saving what was measured", LONGEST_END));
                 }
                 Err(error) => {
                     let reason = error.to_string();
@@ -160,14 +156,12 @@ impl Session {
 
     /// Connects a cell, writes its keyspace and verifies it.
     pub fn open(&mut self, group: &Group, cell: &PlannedCell) -> Result<Open, Outcome> {
-        measure::reset_peak_memory();
         let deadline = self.config.deadline();
-        let run = format!("{}:{}", std::process::id(), self.cells);
         self.target(group.topology)?;
-        self.cells += 1;
+        measure::reset_peak_memory();
         let failed = |reason: String| Outcome::Failed { reason };
         let (Some(in_use), runtime) = (&self.in_use, &self.runtime) else { return Err(failed("no target".into())) };
-        let opening = workload::open(cell.driver.name, &in_use.target.servers, &cell.settings, &cell.workload, &run);
+        let opening = workload::open(cell.driver.name, &in_use.target.servers, &cell.settings, &cell.workload, KEYS);
         let opening = opening.map_err(|error| failed(error.to_string()))?;
         let connected = runtime.block_on(async { tokio::time::timeout(deadline, opening).await });
         let runner = match connected {
@@ -215,13 +209,19 @@ impl Session {
             eprintln!("FAILED {}: {reason}", cell.cell.name());
         }
         self.record.rows.push(Row::new(cell.cell.clone(), outcome));
+        self.save();
     }
 
     /// Removes what an earlier invocation left as Criterion's newest estimate of a cell that has none now.
     pub fn forget_estimate(&self, group: &str, function: &str, parameter: &str) {
         let home = std::env::var_os("CRITERION_HOME").map_or_else(|| target_folder().join("criterion"), PathBuf::from);
-        // Nothing to remove is fine.
-        let _ = std::fs::remove_dir_all(home.join(group).join(function).join(parameter).join("new"));
+        let cell = home.join(group).join(function).join(parameter);
+        // A baseline that is only compared with is left alone.
+        let saved = args::save_baseline();
+        for folder in ["new", "report", saved.as_str()] {
+            // Nothing to remove is fine.
+            let _ = std::fs::remove_dir_all(cell.join(folder));
+        }
     }
 
     /// Ends the target, saves the record and prints the table.
@@ -230,9 +230,24 @@ impl Session {
             self.runtime.block_on(in_use.target.shutdown());
         }
         let code = self.report();
-        // Nobody listens unless the process is being interrupted.
-        let _ = self.finished.send(());
+        // Whoever waits for the end of this session may go on.
+        self.graceful = None;
         ExitCode::from(code)
+    }
+
+    /// Saves the record so far under its time and as the newest; false when that failed, which is printed.
+    fn save(&self) -> bool {
+        if !matches!(self.mode, Mode::Measure { .. }) {
+            return true;
+        }
+        let newest = self.path.with_file_name(format!("{}.json", self.record.made_by.trim_start_matches("bench ")));
+        match self.record.save(&self.path).and_then(|()| self.record.save(&newest)) {
+            Ok(()) => true,
+            Err(error) => {
+                eprintln!("error: the record could not be saved to {}: {error}", self.path.display());
+                false
+            }
+        }
     }
 
     fn report(&mut self) -> u8 {
@@ -243,16 +258,14 @@ impl Session {
             return usual;
         }
         println!("\n{}", report::table(record));
+        let saved = self.save();
         if matches!(self.mode, Mode::Measure { .. }) {
-            let latest = self.path.with_file_name(format!("{}.json", record.made_by.trim_start_matches("bench ")));
-            match record.save(&self.path).and_then(|()| record.save(&latest)) {
-                Ok(()) => println!("\nrecord: {}", self.path.display()),
-                Err(error) => {
-                    eprintln!("error: the record could not be saved to {}: {error}", self.path.display());
-                    return 1;
-                }
-            }
+            println!("\nrecord: {}", self.path.display());
         }
+        if !saved {
+            return 1;
+        }
+        let record = &self.record;
         let failures = record.failures().count();
         if failures > 0 {
             eprintln!("{failures} of {} cells failed", record.rows.len());

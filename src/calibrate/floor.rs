@@ -44,7 +44,7 @@ pub async fn floor(
 ) -> Result<Floor, Error> {
     let connections_set = NonZeroUsize::new(connections).unwrap_or(NonZeroUsize::MIN);
     let settings = Settings { connections: connections_set, strategy: Strategy::Off, ..Settings::default() };
-    let key = format!("rcb:calibrate:floor:{}", std::process::id());
+    let key = "rcb:calibrate:floor".to_owned();
     let value = vec![b'v'; 64];
     let raw = RawNode::connect(endpoint, &settings).await?;
     raw.set(key.as_bytes(), &value).await?;
@@ -56,21 +56,30 @@ pub async fn floor(
         let (elapsed, _) = run.await.map_err(|failure| Error::Client(failure.to_string()))?;
         Ok::<f64, Error>(operations as f64 / elapsed.as_secs_f64())
     };
-    // Once each beforehand, as a warm-up.
-    raw_round().await?;
-    redis_benchmark(program, endpoint, connections, pipeline, operations, &key).await?;
-    let mut pairs = Vec::with_capacity(rounds);
-    for round in 0..rounds {
-        let theirs = async || redis_benchmark(program, endpoint, connections, pipeline, operations, &key).await;
-        pairs.push(if round % 2 == 0 {
-            let ours = raw_round().await?;
-            (ours, theirs().await?)
-        } else {
-            let first = theirs().await?;
-            (raw_round().await?, first)
-        });
-    }
-    raw.call(&Command::new("DEL").arg(&key)).await?;
+    let alternating = async {
+        // Once each beforehand, as a warm-up.
+        raw_round().await?;
+        redis_benchmark(program, endpoint, connections, pipeline, operations, &key).await?;
+        let mut pairs = Vec::with_capacity(rounds);
+        for round in 0..rounds {
+            let theirs = async || redis_benchmark(program, endpoint, connections, pipeline, operations, &key).await;
+            pairs.push(if round % 2 == 0 {
+                let ours = raw_round().await?;
+                (ours, theirs().await?)
+            } else {
+                let first = theirs().await?;
+                (raw_round().await?, first)
+            });
+        }
+        Ok::<_, Error>(pairs)
+    };
+    let result = tokio::select! {
+        pairs = alternating => pairs,
+        () = crate::interrupt::wait() => Err(Error::Client("interrupted".into())),
+    };
+    let removed = raw.call(&Command::new("DEL").arg(&key)).await;
+    let pairs = result?;
+    removed?;
     let median_of = |pick: fn(&(f64, f64)) -> f64| crate::compare::median(&pairs.iter().map(pick).collect::<Vec<_>>());
     Ok(Floor {
         connections,

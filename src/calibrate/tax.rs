@@ -69,13 +69,24 @@ impl Side {
 /// the same connections, with `callers` tasks each. Each side of a round takes about `length`.
 ///
 /// # Errors
-/// Those of the client, and a failed audit of the keyspace.
+/// Those of the client, and [`Error::Client`] when interrupted.
 pub async fn tax<D: Driver>(servers: &Servers, settings: &Settings, callers: usize, rounds: usize, length: Duration) -> Result<Tax, Error> {
     let driver = D::connect(servers, settings).await?;
     let workload = Workload { operation: Operation::Get, payload: PAYLOAD, fields: 0, keys: 1 };
-    let keyspace = Keyspace::new(&workload, &format!("calibrate:{}", std::process::id()));
-    keyspace.prepare(&driver).await?;
-    keyspace.verify(&driver).await?;
+    let keyspace = Keyspace::new(&workload, "calibrate");
+    let result = tokio::select! {
+        result = rounds_of(&driver, &keyspace, callers, rounds, length) => result,
+        () = crate::interrupt::wait() => Err(Error::Client("interrupted".into())),
+    };
+    let removed = keyspace.remove(&driver).await;
+    driver.close().await;
+    let tax = result?;
+    removed.map(|()| tax)
+}
+
+async fn rounds_of<D: Driver>(driver: &D, keyspace: &Arc<Keyspace>, callers: usize, rounds: usize, length: Duration) -> Result<Tax, Error> {
+    keyspace.prepare(driver).await?;
+    keyspace.verify(driver).await?;
     let failed = |failure: crate::workload::Failure| Error::Client(failure.to_string());
     let cell_work = CellWork { client: driver.clone(), keyspace: keyspace.clone() };
     let loop_work = HandWritten { driver: driver.clone(), key: keyspace.key(0).into() };
@@ -104,9 +115,6 @@ pub async fn tax<D: Driver>(servers: &Servers, settings: &Settings, callers: usi
             (cell(operations).await?, first)
         });
     }
-    keyspace.remove(&driver).await?;
-    drop((cell_work, loop_work));
-    driver.close().await;
     let pairs = |figure: fn(&Side) -> f64| sides.iter().map(|(cell, hand)| (figure(cell), figure(hand))).collect::<Vec<_>>();
     let interval = |figure| ratio_of_pairs(&pairs(figure), 7).ok_or_else(|| Error::Client("no round".into()));
     let allocs = pairs(|side| side.allocs_per_op);

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::{Failure, Outcome, print, print_json, provide_target, runtime};
 use crate::calibrate::{AllocatorCost, ClockCost, Floor, Held, Tax, allocator_cost, clock_cost, floor, held, tax};
 use crate::drivers::{DRIVERS, Driver, Error, Servers, Settings, Topology, Visit, find, visit};
+use crate::interrupt::{EXIT_INTERRUPTED, Graceful, interrupted};
 use crate::measure::{self, Environment};
 use crate::target::{TargetArgs, TargetFacts};
 
@@ -41,6 +42,8 @@ const WINDOWS_US: [u64; 5] = [25, 50, 75, 100, 150];
 const HELD_COMMANDS: u64 = 4_000;
 /// GETs of each run against redis-benchmark, by pipeline depth.
 const FLOOR_RUNS: [(usize, u64); 2] = [(1, 100_000), (16, 1_000_000)];
+/// What no step should take, however slow the machine: then the server does not answer.
+const LONGEST_STEP: Duration = Duration::from_secs(60);
 /// `redis-benchmark`'s own default.
 const FLOOR_CONNECTIONS: usize = 50;
 /// The targets of this tool.
@@ -71,7 +74,11 @@ impl Visit for Measure<'_> {
         let connections = D::DESCRIPTOR.most_connections.min(4);
         let settings = Settings { connections: NonZeroUsize::new(connections).unwrap_or(NonZeroUsize::MIN), ..Settings::default() };
         let length = Duration::from_millis(arguments.round_ms.into());
-        runtime.block_on(tax::<D>(servers, &settings, arguments.callers.into(), arguments.rounds.into(), length))
+        let rounds = arguments.rounds.into();
+        let measuring = tax::<D>(servers, &settings, arguments.callers.into(), rounds, length);
+        // Two sides a round, and as much again for finding the length and for a slow machine.
+        let limit = LONGEST_STEP + length * 8 * arguments.rounds.into();
+        runtime.block_on(async { tokio::time::timeout(limit, measuring).await }).unwrap_or_else(|_| Err(Error::timed_out(limit)))
     }
 }
 
@@ -88,6 +95,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
     if target.servers.topology == Topology::Cluster {
         return Err(Failure::Usage("calibrate needs a standalone server; the target is a cluster".into()));
     }
+    // After the target, so that on Ctrl-C the server is still there for removing the keys.
+    let _graceful = Graceful::register("interrupted; removing keys", Duration::from_secs(5));
     let mut report = Report {
         warnings: measure::warnings(&environment),
         environment,
@@ -114,6 +123,9 @@ pub fn run(arguments: &Arguments) -> Outcome {
         if !arguments.drivers.is_empty() && !arguments.drivers.iter().any(|name| name == driver.name) {
             continue;
         }
+        if interrupted() {
+            break;
+        }
         eprintln!("harness tax: {}", driver.name);
         match visit(driver.name, Measure(&multi_thread, &target.servers, arguments)) {
             Ok(Ok(one)) => report.tax.push(one),
@@ -132,11 +144,13 @@ pub fn run(arguments: &Arguments) -> Outcome {
         }
         Some(program) => {
             let current_thread = runtime(true)?;
-            for (pipeline, operations) in FLOOR_RUNS {
+            for (pipeline, operations) in FLOOR_RUNS.into_iter().take_while(|_| !interrupted()) {
                 eprintln!("raw against redis-benchmark: -c {FLOOR_CONNECTIONS} -P {pipeline}");
                 let rounds = usize::from(arguments.rounds).min(11);
                 let comparing = floor(&program, endpoint, FLOOR_CONNECTIONS, pipeline, operations, rounds);
-                match current_thread.block_on(comparing) {
+                let limit = LONGEST_STEP * 5;
+                let compared = current_thread.block_on(async { tokio::time::timeout(limit, comparing).await });
+                match compared.unwrap_or_else(|_| Err(Error::timed_out(limit))) {
                     Ok(one) => report.floor.push(one),
                     Err(error) => {
                         failed = true;
@@ -147,6 +161,9 @@ pub fn run(arguments: &Arguments) -> Outcome {
         }
     }
     multi_thread.block_on(target.shutdown());
+    if interrupted() {
+        return Ok(ExitCode::from(EXIT_INTERRUPTED as u8));
+    }
     if arguments.json {
         print_json(&report)?;
     } else {
@@ -218,7 +235,9 @@ fn render(report: &Report) -> String {
         "clock       {:.1} ns per reading\nallocator   {:.1} ns counted, {:.1} ns uncounted, per allocation and release\n",
         report.clock.ns, report.allocator.counting_ns, report.allocator.system_ns
     );
-    text += &format!("\nPipeline window, held time of lone commands\n{}\n", lines(&held));
+    let increasing = report.held.is_sorted_by(|one, next| one.p50_us < next.p50_us);
+    text +=
+        &format!("\nPipeline window, held time of lone commands (p50 strictly increasing: {})\n{}\n", verdict(increasing), lines(&held));
     text += &format!("\nHarness tax (medians of paired rounds, 95 % interval)\n{}\n", lines(&tax));
     if !report.floor.is_empty() {
         text += &format!("\nThe floor against redis-benchmark (one thread each, alternating)\n{}\n", lines(&floor));

@@ -57,7 +57,7 @@ impl Planner<'_> {
             profile: self.config.connection.profile,
             strategy,
             scope,
-            in_flight: None,
+            in_flight: NonZeroUsize::new(self.config.pipeline_window.in_flight),
             response_timeout: None,
         }
     }

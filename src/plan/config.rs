@@ -129,6 +129,9 @@ pub struct WindowConfig {
     pub limits: Vec<usize>,
     /// `shared`, `per-connection` or both.
     pub scopes: Vec<Scope>,
+    /// Most batches in flight, to each master of a cluster; 0 = as many as connections.
+    #[serde(default)]
+    pub in_flight: usize,
     /// Also the client's own pipelining.
     pub native: bool,
     /// Also flush-when-idle.
@@ -246,8 +249,12 @@ impl BenchConfig {
         require(any_strategy, "pipeline_window.windows_us", "nothing to sweep; name a window, or set native or idle")?;
         for &micros in &window.windows_us {
             let reason = format!("{micros} is no pipeline window; use microseconds from 0 (off) to 1000000");
-            require((0.0..=1e6).contains(&micros), "pipeline_window.windows_us", &reason)?;
+            require((0.0..=1e6).contains(&micros) && (micros == 0.0 || micros >= 1.0), "pipeline_window.windows_us", &reason)?;
         }
+        let distinct = "a value stands there twice";
+        require(all_differ(&window.windows_us), "pipeline_window.windows_us", distinct)?;
+        require(all_differ(&window.limits), "pipeline_window.limits", distinct)?;
+        require(all_differ(&window.scopes), "pipeline_window.scopes", distinct)?;
         require(!window.limits.is_empty(), "pipeline_window.limits", "the list is empty; 0 means no limit")?;
         require(!window.scopes.is_empty(), "pipeline_window.scopes", nothing)?;
         check_sizes("pipeline_window", window.payload, window.fields, window.keys)?;
@@ -257,6 +264,8 @@ impl BenchConfig {
         let commands = &self.commands;
         require(!commands.operations.is_empty(), "commands.operations", nothing)?;
         require(!commands.payloads.is_empty(), "commands.payloads", nothing)?;
+        require(all_differ(&commands.operations), "commands.operations", distinct)?;
+        require(all_differ(&commands.payloads), "commands.payloads", distinct)?;
         for &payload in &commands.payloads {
             check_sizes("commands", payload, commands.fields, commands.keys)?;
         }
@@ -281,14 +290,27 @@ impl BenchConfig {
         Runtime { flavour: self.runtime.flavour, workers }
     }
 
-    /// One line for each driver that the file names and this build leaves out.
+    /// One line for each driver that a sweep names and that has no cell there: not in this build, or for fewer connections.
     #[must_use]
     pub fn left_out(&self) -> Vec<String> {
-        let sweeps = [&self.pipeline_window.standalone, &self.pipeline_window.cluster, &self.commands.standalone, &self.commands.cluster];
-        let names = sweeps.into_iter().flatten().flat_map(|sweep| &sweep.drivers);
-        let mut lines: Vec<String> = names.filter_map(|name| drivers::find(name).err()).map(|error| error.to_string()).collect();
-        lines.sort();
-        lines.dedup();
+        let sweeps = [
+            ("pipeline_window.standalone", &self.pipeline_window.standalone),
+            ("pipeline_window.cluster", &self.pipeline_window.cluster),
+            ("commands.standalone", &self.commands.standalone),
+            ("commands.cluster", &self.commands.cluster),
+        ];
+        let mut lines = Vec::new();
+        for (section, sweep) in sweeps {
+            let Some(sweep) = sweep else { continue };
+            for name in &sweep.drivers {
+                match drivers::find(name) {
+                    Err(error) => lines.push(format!("left out of {section}: {error}")),
+                    Ok(driver) => lines.extend(sweep.connections.iter().filter(|&&asked| asked > driver.most_connections).map(|asked| {
+                        format!("left out of {section}: {name} with {asked} connections, since it holds {}", driver.most_connections)
+                    })),
+                }
+            }
+        }
         lines
     }
 
@@ -297,6 +319,10 @@ impl BenchConfig {
     pub fn deadline(&self) -> Duration {
         Duration::from_secs(self.timing.deadline_s)
     }
+}
+
+fn all_differ<T: PartialEq>(list: &[T]) -> bool {
+    list.iter().enumerate().all(|(place, value)| !list[..place].contains(value))
 }
 
 fn check_sizes(section: &str, payload: usize, fields: usize, keys: usize) -> Result<(), (String, String)> {
@@ -325,6 +351,13 @@ fn check_sweep(section: &str, sweep: &Sweep) -> Result<(), (String, String)> {
             Err(error @ UnknownDriver::Unknown { .. }) => return Err((format!("{section}.drivers"), error.to_string())),
             Err(error @ UnknownDriver::LeftOut { .. }) => left_out = Some(error),
             Ok(_) => {}
+        }
+    }
+    for (key, right) in
+        [("drivers", all_differ(&sweep.drivers)), ("connections", all_differ(&sweep.connections)), ("callers", all_differ(&sweep.callers))]
+    {
+        if !right {
+            return Err((format!("{section}.{key}"), "a value stands there twice".into()));
         }
     }
     if let Some(error) = left_out

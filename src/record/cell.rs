@@ -48,6 +48,8 @@ pub struct CellSettings {
     pub scope: Scope,
     /// Most batches in flight (to each node), 0 without batches.
     pub in_flight: usize,
+    /// Whether the client takes TCP_NODELAY and the response timeout as the profile asks.
+    pub as_asked: bool,
     /// Whether TCP_NODELAY is set; `None` = the crate's default. As the driver states, not as asked.
     pub nodelay: Option<bool>,
     /// The client's response timeout in milliseconds; `None` = the crate's default, 0 = never. As the driver states.
@@ -102,6 +104,7 @@ impl CellSettings {
             limit,
             scope: settings.scope,
             in_flight: if batches { in_flight } else { 0 },
+            as_asked: applied == crate::drivers::Applied::as_asked(settings, runs_on),
             nodelay: applied.nodelay,
             response_timeout_ms: match applied.response_timeout {
                 crate::drivers::ResponseTimeout::CrateDefault => None,
@@ -172,7 +175,13 @@ impl Cell {
     #[must_use]
     pub fn is_twin(&self, other: &Cell) -> bool {
         // What a driver makes of the same wishes may differ; the wishes may not.
-        let asked = |cell: &Cell| CellSettings { connections_opened: 0, nodelay: None, response_timeout_ms: None, ..cell.settings.clone() };
+        let asked = |cell: &Cell| CellSettings {
+            connections_opened: 0,
+            as_asked: true,
+            nodelay: None,
+            response_timeout_ms: None,
+            ..cell.settings.clone()
+        };
         let same_settings = asked(self) == asked(other);
         same_settings
             && self.workload == other.workload

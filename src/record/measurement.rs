@@ -21,12 +21,18 @@ pub struct Sample {
 pub enum Mark {
     /// At least half of each caller's time passed in the window: the figure reads out the timer more than the client.
     TimerBound,
+    /// Fewer than 16 operations for each caller in a sample: start and end of a sample weigh in.
+    FewOperations,
+    /// The client does not take all of what the profile asks of it; its notes say what.
+    NotTuned,
 }
 
 impl std::fmt::Display for Mark {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Mark::TimerBound => "timer-bound",
+            Mark::FewOperations => "few operations",
+            Mark::NotTuned => "not tuned",
         })
     }
 }

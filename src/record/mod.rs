@@ -1,11 +1,13 @@
 //! The versioned result model: what a run measured, with all that could sway it. `docs/FORMAT.md` describes the file.
 //!
-//! Every table, chart and export is derived from this. At the bottom: it depends on plain data of the other modules only.
+//! Every table, chart and export is derived from this. It takes plain data of the other modules and measures nothing.
 
 mod cell;
 mod file;
 mod measurement;
+mod summary;
 
 pub use cell::{Cell, CellSettings, Runtime, RuntimeFlavour};
 pub use file::{BadRecord, FORMAT, Record, VERSION, timestamp};
 pub use measurement::{Mark, Measurement, Outcome, Row, Sample};
+pub use summary::{Timed, summarise};

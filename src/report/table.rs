@@ -87,6 +87,51 @@ fn grouped(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drivers::{Settings, Topology, find};
+    use crate::measure::Environment;
+    use crate::record::{Cell, CellSettings, Measurement, Runtime, RuntimeFlavour, Sample};
+    use crate::workload::commands::{Operation, Workload};
+
+    fn cell(driver: &str, callers: usize) -> Cell {
+        let raw = find("raw").unwrap();
+        Cell {
+            workload: Workload { operation: Operation::Get, payload: 64, fields: 0, keys: 10 },
+            driver: driver.into(),
+            client: driver.into(),
+            client_version: "1.2.3".into(),
+            topology: Topology::Standalone,
+            settings: CellSettings::new(raw, &Settings::default(), Topology::Standalone),
+            callers,
+            runtime: Runtime { flavour: RuntimeFlavour::MultiThread, workers: 2 },
+        }
+    }
+
+    fn measured(driver: &str, callers: usize, elapsed_ns: u64) -> Row {
+        let samples = vec![Sample { operations: 1_000, elapsed_ns }];
+        Row::new(cell(driver, callers), Outcome::Measured(Box::new(Measurement { samples, ..Measurement::default() })))
+    }
+
+    #[test]
+    fn the_share_of_raw_is_taken_from_the_row_of_the_same_settings() {
+        let mut record = Record::new("test", Environment::read());
+        record.rows =
+            vec![measured("raw", 1, 1_000_000), measured("raw", 64, 500_000), measured("other", 64, 2_000_000), measured("other", 8, 1)];
+        assert_eq!(share_of_raw(&record, &record.rows[2]), Some(0.25));
+        assert_eq!(share_of_raw(&record, &record.rows[1]), Some(1.0));
+        assert_eq!(share_of_raw(&record, &record.rows[3]), None, "raw was not measured with 8 callers");
+    }
+
+    #[test]
+    fn a_failed_cell_is_a_row_with_its_reason_and_without_figures() {
+        let mut record = Record::new("test", Environment::read());
+        let reason = "audit failed: the server executed 2 GET, we counted 1".to_owned();
+        record.rows = vec![measured("raw", 1, 2_000_000), Row::new(cell("other", 1), Outcome::Failed { reason: reason.clone() })];
+        let text = table(&record);
+        let failed = text.lines().find(|line| line.contains("/other/")).unwrap();
+        assert!(failed.contains(&format!("FAILED: {reason}")), "{text}");
+        assert_eq!(failed.matches('–').count(), HEADER.len() - 3, "{failed}");
+        assert!(text.lines().any(|line| line.contains("/raw/") && line.contains("2000") && line.contains("500,000")), "{text}");
+    }
 
     #[test]
     fn numbers_are_grouped_by_thousands() {

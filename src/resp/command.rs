@@ -57,6 +57,7 @@ const STATEFUL: &[&str] = &[
     "PUNSUBSCRIBE",
     "SSUBSCRIBE",
     "SUNSUBSCRIBE",
+    "CLIENT",
     "SELECT",
     "AUTH",
     "HELLO",

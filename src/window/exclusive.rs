@@ -78,8 +78,8 @@ impl<C: Pipelines> Exclusive<C> {
 
     /// Waits until every connection is back, then lends none.
     pub async fn close(&self) {
-        // An error means that it is closed already.
-        let _ = self.0.permits.acquire_many(self.0.most).await;
+        // Held while closing, so that nobody who waited is served in between. An error means that it is closed already.
+        let _all = self.0.permits.acquire_many(self.0.most).await;
         self.0.permits.close();
     }
 }

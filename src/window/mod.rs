@@ -11,7 +11,8 @@
 //! * the batch is closed when the window ends, when it holds `limit` commands, or when the window is closed;
 //! * a closed batch waits until fewer than `in_flight` batches are under way; what arrives meanwhile forms the next batch,
 //!   whose window begins when the previous batch has left;
-//! * blocking commands, transactions, subscriptions and explicit pipelines pass by and take a connection alone;
+//! * blocking commands, transactions, subscriptions and explicit pipelines pass by and take a connection alone, for that
+//!   call; what must stay on one connection (`MULTI` … `EXEC`) is sent as one explicit pipeline;
 //! * a window of zero is off: each command takes a connection alone.
 //!
 //! ```no_run
@@ -77,7 +78,7 @@ impl<C: Pipelines> Window<C> {
     /// Must be called inside a tokio runtime, on which the batches will run.
     ///
     /// # Errors
-    /// [`Error::Client`] when the operating system has no timer to give; [`Error::Unsupported`] for a window per connection
+    /// [`Error::Client`] for the strategy `native`, and when the operating system has no timer to give; [`Error::Unsupported`] for a window per connection
     /// over a client that can't say which connection it uses.
     pub fn new(client: C, settings: &Settings) -> Result<Self, Error> {
         Self::with_clock(client, settings, &Precise)
@@ -90,6 +91,9 @@ impl<C: Pipelines, K: Clock> Window<C, K> {
     /// # Errors
     /// As [`Window::new`].
     pub fn with_clock(client: C, settings: &Settings, clock: &K) -> Result<Self, Error> {
+        if settings.strategy == Strategy::Native {
+            return Err(Error::Client("a pipeline window needs the strategy window, idle or off, not native".into()));
+        }
         let lanes = client.lanes();
         let connections = match &lanes {
             Lanes::EachCall => settings.connections,

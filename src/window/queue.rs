@@ -98,7 +98,7 @@ impl<C: Pipelines, K: Clock> Queue<C, K> {
         let (window, limit) = match strategy {
             Strategy::Window { window, limit } => (Some(window), limit),
             Strategy::Idle { limit } => (None, limit),
-            Strategy::Native | Strategy::Off => (None, 1),
+            Strategy::Native | Strategy::Off => return Err(Error::Client("a queue needs the strategy window or idle".into())),
         };
         let state = State { waiting: Batch::default(), closed: false, flushes: Flushes::default() };
         let shared = Arc::new(Shared { state: Mutex::new(state), bell: Notify::new(), limit });
@@ -141,10 +141,14 @@ impl<C: Pipelines, K: Clock> Queue<C, K> {
     pub async fn close(&self) {
         self.shared.lock().closed = true;
         self.shared.bell.notify_one();
-        if let Some(task) = self.task.lock().await.take() {
-            // The task can't panic; if it did, nothing is left to wait for.
-            let _ = task.await;
+        let mut task = self.task.lock().await;
+        if let Some(running) = task.as_mut() {
+            // The task can't panic; if it did, nothing is left to wait for. It is forgotten only once it has ended, so that a
+            // close that was given up can be repeated.
+            let _ = running.await;
+            *task = None;
         }
+        drop(task);
         self.exclusive.close().await;
     }
 }

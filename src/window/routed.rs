@@ -66,7 +66,7 @@ impl<C: Pipelines> Routed<C> {
                 Ok(ranges) => {
                     for (first, last, address) in ranges {
                         let node = routed.node_at(&seed.at(address)).await?;
-                        (first..=last).for_each(|slot| routed.0.slots[usize::from(slot)].store(node, Ordering::Relaxed));
+                        (first..=last).for_each(|slot| routed.0.slots[usize::from(slot)].store(node, Ordering::Release));
                     }
                     let unserved = routed.0.slots.iter().filter(|slot| slot.load(Ordering::Relaxed) == u16::MAX).count();
                     return match unserved {
@@ -111,7 +111,8 @@ impl<C: Pipelines> Routed<C> {
 
     /// The node that serves `slot`; for commands without a key, the first.
     fn node_of(&self, slot: Option<u16>) -> &Node<C> {
-        self.node(slot.map_or(0, |slot| self.0.slots[usize::from(slot)].load(Ordering::Relaxed)))
+        // Acquire: a node is written before the slots that point to it.
+        self.node(slot.map_or(0, |slot| self.0.slots[usize::from(slot)].load(Ordering::Acquire)))
     }
 
     /// Where `redirect`, answered by `from`, points.
@@ -122,7 +123,7 @@ impl<C: Pipelines> Routed<C> {
         };
         let node = self.node_at(&from.at(Address::Tcp(host.to_owned(), redirect.port))).await?;
         if !redirect.ask && redirect.slot < SLOTS {
-            self.0.slots[usize::from(redirect.slot)].store(node, Ordering::Relaxed);
+            self.0.slots[usize::from(redirect.slot)].store(node, Ordering::Release);
         }
         Ok(node)
     }
@@ -204,7 +205,12 @@ impl<C: Pipelines> Pipelines for Routed<C> {
         });
         let mut replies: Vec<Option<Result<C::Reply, Error>>> = commands.iter().map(|_| None).collect();
         for (result, (node, places)) in join_all(sent).await.into_iter().zip(&parts) {
-            for (reply, &place) in result?.into_iter().zip(places) {
+            let part = match result {
+                Ok(part) => part,
+                // One node's failure is that of its own commands.
+                Err(error) => places.iter().map(|_| Err(error.clone())).collect(),
+            };
+            for (reply, &place) in part.into_iter().zip(places) {
                 replies[place] = Some(match reply {
                     Err(error) if error.redirect().is_some() => self.follow(&commands[place], node, error).await,
                     reply => reply,

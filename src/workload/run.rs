@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use super::commands::Keyspace;
 use crate::drivers::{Commands, Error};
-use crate::interrupt::interrupted;
+use crate::interrupt::wait;
 use crate::measure::{Snapshot, Usage};
 use crate::target::audit::{Audit, Auditor, Expected, ServerUsage};
 
@@ -45,8 +45,11 @@ pub enum Failure {
         wanted: u64,
     },
     /// The run did not end in time.
-    #[error("no end within {0:?}: replies are missing")]
+    #[error("no end within {0:?} (the deadline): replies are missing, or the run was to take longer")]
     Stalled(Duration),
+    /// Ctrl-C.
+    #[error("interrupted")]
+    Interrupted,
     /// The servers' counters could not be read.
     #[error("no audit: {0}")]
     NoAudit(String),
@@ -83,7 +86,11 @@ pub async fn measure<C: Commands>(client: &C, keyspace: &Arc<Keyspace>, load: &L
     };
     let before = in_time(tokio::time::timeout(deadline, auditor.before()).await)?;
     let work = CellWork { client: client.clone(), keyspace: keyspace.clone() };
-    let timed = tokio::time::timeout(deadline, closed_loop(operations, load.callers, &work)).await;
+    // Dropping the loop aborts its callers, also those that a client keeps waiting.
+    let timed = tokio::select! {
+        timed = tokio::time::timeout(deadline, closed_loop(operations, load.callers, &work)) => timed,
+        () = wait() => return Err(Failure::Interrupted),
+    };
     let (elapsed, client_usage) = timed.map_err(|_| Failure::Stalled(deadline))??;
     let after = in_time(tokio::time::timeout(deadline, auditor.after()).await)?;
     let server = auditor.usage(&before, &after).map_err(no_audit)?;
@@ -146,9 +153,6 @@ pub async fn closed_loop<W: Work>(operations: u64, callers: usize, work: &W) -> 
             let _ = released.wait_for(|&go| go).await;
             let mut done = 0;
             loop {
-                if interrupted() {
-                    return (Instant::now(), done, Some(Error::Client("interrupted".into())));
-                }
                 let first = shared.next.fetch_add(stretch, Ordering::Relaxed);
                 if first >= operations {
                     return (Instant::now(), done, None);

@@ -33,7 +33,8 @@ struct Taken<'a> {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        let connection = self.connection.take().filter(|connection| !connection.is_spent());
+        let usable = |connection: &Connection| !connection.is_spent() && !self.pool.permits.is_closed();
+        let connection = self.connection.take().filter(usable);
         self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
     }
 }
