@@ -1,10 +1,10 @@
 //! The pipeline window: commands of many callers collected into explicit pipelines, around any client.
 //!
-//! [`Window`] wraps whatever implements [`Pipelines`](crate::drivers::Pipelines), be it one of our drivers or a client of
+//! [`Window`] wraps whatever implements [`Pipelines`], be it one of our drivers or a client of
 //! your own, and is itself used like one. [`Routed`] spreads commands over the nodes of a cluster, each with a client (or
 //! a window) of its own. Never sees a workload, never names a client crate.
 //!
-//! The semantics of [`Strategy::Window`](crate::drivers::Strategy::Window) are those of
+//! The semantics of [`Strategy::Window`] are those of
 //! [radix v3](https://github.com/mediocregopher/radix/blob/v3/pipeliner.go):
 //!
 //! * the first command that finds the queue empty arms the window;

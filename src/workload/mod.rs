@@ -7,4 +7,4 @@ mod runner;
 
 pub use erased::AnyClient;
 pub use run::{CellWork, Failure, Load, Run, Work, closed_loop, measure};
-pub use runner::{Runner, open, runs_on};
+pub use runner::{Opening, Runner, open, runs_on};

@@ -30,6 +30,9 @@ pub trait Runner: Send + Sync {
     fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), Error>>;
 }
 
+/// A cell that is being connected.
+pub type Opening<'a> = BoxFuture<'a, Result<Box<dyn Runner>, Error>>;
+
 struct Bound<C> {
     client: C,
     keyspace: Arc<Keyspace>,
@@ -102,10 +105,10 @@ pub fn open<'a>(
     settings: &'a Settings,
     workload: &'a Workload,
     run: &'a str,
-) -> Result<BoxFuture<'a, Result<Box<dyn Runner>, Error>>, UnknownDriver> {
+) -> Result<Opening<'a>, UnknownDriver> {
     struct Open<'a>(&'a Servers, &'a Settings, Arc<Keyspace>);
     impl<'a> Visit for Open<'a> {
-        type Output = BoxFuture<'a, Result<Box<dyn Runner>, Error>>;
+        type Output = Opening<'a>;
         fn visit<D: Driver>(self) -> Self::Output {
             Box::pin(bind::<D>(self.0, self.1, self.2))
         }
