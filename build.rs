@@ -5,13 +5,19 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// The lock file: that of the workspace whose target folder we build in, else our own.
-fn lock_file() -> Option<PathBuf> {
-    let out = PathBuf::from(env::var_os("OUT_DIR")?);
-    let own = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR")?);
+/// Lock files that may be this build's, the likeliest first.
+fn lock_files() -> Vec<PathBuf> {
+    let folder = |variable| env::var_os(variable).map(PathBuf::from).unwrap_or_default();
     let above = |start: &Path| start.ancestors().map(|folder| folder.join("Cargo.lock")).find(|path| path.is_file());
-    // A path or workspace build has its lock file above the manifest; a build from the registry has it above the target folder.
-    above(&own).or_else(|| above(&out))
+    // Whoever builds us has the lock file above the target folder, if that is in its usual place.
+    let mut found: Vec<PathBuf> = above(&folder("OUT_DIR")).into_iter().collect();
+    // Else it is our own workspace, unless we are a dependency that was fetched: its lock file says nothing of this build.
+    let own = folder("CARGO_MANIFEST_DIR");
+    let fetched = own.components().any(|part| part.as_os_str() == "registry" || part.as_os_str() == "checkouts");
+    if !fetched {
+        found.extend(above(&own));
+    }
+    found
 }
 
 fn versions(lock: &toml::Table) -> Option<HashMap<String, String>> {
@@ -37,10 +43,14 @@ fn versions(lock: &toml::Table) -> Option<HashMap<String, String>> {
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let mut found = HashMap::new();
-    if let Some(path) = lock_file() {
+    for path in lock_files() {
         println!("cargo::rerun-if-changed={}", path.display());
         let lock = fs::read_to_string(&path).ok().and_then(|text| text.parse::<toml::Table>().ok());
-        found = lock.as_ref().and_then(versions).unwrap_or_default();
+        // One that does not know us belongs to something else.
+        if let Some(versions) = lock.as_ref().and_then(versions) {
+            found = versions;
+            break;
+        }
     }
     let mut list: Vec<_> = found.into_iter().collect();
     list.sort();

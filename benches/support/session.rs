@@ -255,6 +255,10 @@ impl Session {
         record.complete = self.fatal.is_none() && !interrupted();
         let usual = if interrupted() { EXIT_INTERRUPTED as u8 } else { self.fatal.unwrap_or(0) };
         if record.rows.is_empty() {
+            if usual == 0 && self.mode != Mode::Other {
+                eprintln!("no cell was run: no name of --list fits the filter, or no driver can hold the connections asked for");
+                record.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+            }
             return usual;
         }
         println!("\n{}", report::table(record));

@@ -116,7 +116,7 @@ impl Driver for DeadpoolRedis {
         },
         pipeline_reach: PipelineReach::OneSlot,
         notes: &[
-            "Every checkout costs a round trip that can't be turned off: UNWATCH and PING, on a cluster PING alone.",
+            "Every checkout costs a round trip that can't be turned off: UNWATCH and PING; on a cluster a PING to every master.",
             "On a cluster the profile tuned can't be applied: the crate takes no TCP_NODELAY (off), timeout (none), certificates or retry limits there.",
             "On a cluster a command to a lost node is retried 16 times, up to 11 minutes apart, before it fails.",
         ],

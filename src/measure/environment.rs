@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::process::Command;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Above this share of the cores' capacity, a machine counts as busy before we start.
-const BUSY_SHARE: f64 = 0.5;
+/// Above this share of busy cores, before any work of ours, the machine counts as busy.
+const BUSY_SHARE: f64 = 0.25;
 
 /// Runnable processes, averaged over 1, 5 and 15 minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,6 +35,8 @@ pub struct Environment {
     pub memory: Option<u64>,
     /// Load at the time of the call.
     pub load: Option<Load>,
+    /// Share of all cores' time that was spent on something in the quarter of a second before, 0 to 1.
+    pub busy: Option<f64>,
     /// Frequency governor of the first core.
     pub governor: Option<String>,
     /// What the system runs in, if it says so: a container, or the maker of the virtual machine.
@@ -59,6 +62,7 @@ impl Environment {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             memory: memory(),
             load: load(),
+            busy: busy(),
             governor: first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
             virtualisation: virtualisation(),
             rustc: env!("RCB_RUSTC").into(),
@@ -77,8 +81,8 @@ pub fn warnings(environment: &Environment) -> Vec<String> {
         list.push("debug build: the figures are those of unoptimised code; build with --release".to_owned());
     }
     let cores = environment.cores;
-    if let Some(load) = environment.load.filter(|load| load.one > BUSY_SHARE * cores as f64) {
-        list.push(format!("busy machine: the load was {:.2} on {cores} cores before the start; end other work", load.one));
+    if let Some(busy) = environment.busy.filter(|busy| *busy > BUSY_SHARE) {
+        list.push(format!("busy machine: {:.0} % of {cores} cores were in use before the start; end other work", busy * 100.0));
     }
     if cores == 1 {
         list.push("single core: client and server take turns, so neither is measured on its own".to_owned());
@@ -127,6 +131,28 @@ fn memory() -> Option<u64> {
     }
 }
 
+/// How long the machine is watched for [`Environment::busy`].
+const WATCHED: Duration = Duration::from_millis(250);
+
+/// The share of busy time while we wait. The load average would still tell of the build that came before.
+fn busy() -> Option<f64> {
+    let before = cpu_time(&fs::read_to_string("/proc/stat").ok()?)?;
+    std::thread::sleep(WATCHED);
+    let after = cpu_time(&fs::read_to_string("/proc/stat").ok()?)?;
+    let (busy, all) = (after.0.checked_sub(before.0)?, after.1.checked_sub(before.1)?);
+    // To the percent: more digits would only pretend.
+    (all > 0).then(|| (busy as f64 / all as f64 * 100.0).round() / 100.0)
+}
+
+/// Busy and all time of all cores, in ticks, from the first line of `/proc/stat` (proc(5)): user, nice, system, idle, iowait …
+fn cpu_time(stat: &str) -> Option<(u64, u64)> {
+    let line = stat.lines().next()?.strip_prefix("cpu ")?;
+    let ticks: Vec<u64> = line.split_whitespace().take(8).map_while(|tick| tick.parse().ok()).collect();
+    let idle = ticks.get(3)? + ticks.get(4).copied().unwrap_or(0);
+    let all: u64 = ticks.iter().sum();
+    Some((all - idle, all))
+}
+
 fn load() -> Option<Load> {
     parse_load(&first_line("/proc/loadavg").or_else(|| sysctl("vm.loadavg"))?)
 }
@@ -155,14 +181,13 @@ mod tests {
 
     #[test]
     fn each_doubt_is_told_and_a_quiet_machine_raises_none() {
-        let load = |one| Some(Load { one, five: 0.0, fifteen: 0.0 });
         let quiet =
-            Environment { debug_build: false, cores: 4, load: load(2.0), governor: Some("performance".into()), ..Environment::read() };
+            Environment { debug_build: false, cores: 4, busy: Some(0.25), governor: Some("performance".into()), ..Environment::read() };
         assert_eq!(warnings(&quiet), Vec::<String>::new());
         let told = |environment: Environment| warnings(&environment).join("\n");
         assert!(told(Environment { debug_build: true, ..quiet.clone() }).starts_with("debug build"));
-        assert!(told(Environment { load: load(2.01), ..quiet.clone() }).starts_with("busy machine"));
-        assert!(told(Environment { cores: 1, load: None, ..quiet.clone() }).starts_with("single core"));
+        assert!(told(Environment { busy: Some(0.26), ..quiet.clone() }).starts_with("busy machine"));
+        assert!(told(Environment { cores: 1, busy: None, ..quiet.clone() }).starts_with("single core"));
         assert!(told(Environment { governor: Some("powersave".into()), ..quiet }).contains("powersave"));
     }
 
@@ -173,6 +198,8 @@ mod tests {
         assert_eq!(parse_load("{ 0.50 1.25 2.00 }"), Some(load));
         assert_eq!(parse_load("0,50 1,25 2,00"), Some(load));
         assert_eq!(parse_load(""), None);
+        assert_eq!(cpu_time("cpu  10 1 4 80 5 0 0 0 3 0\ncpu0 1 2 3 4"), Some((15, 100)));
+        assert_eq!(cpu_time("intr 1"), None);
         assert_eq!(field("processor\t: 0\nmodel name\t: A: B\n", "model name").as_deref(), Some("A: B"));
     }
 
