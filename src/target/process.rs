@@ -8,6 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -17,6 +18,9 @@ use super::bring_up::{self, Host, Launch, Started, last_words, server_arguments}
 use super::watchdog::Watchdog;
 use super::{Guard, Kind, Target, TargetError, TargetSpec};
 use crate::interrupt::Interrupt;
+
+/// How long a killed group may take to disappear; longer only where nobody reaps orphans.
+const GROUP_GONE_WITHIN: Duration = Duration::from_secs(1);
 
 /// The programs that are looked for on PATH, in this order.
 const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
@@ -179,6 +183,14 @@ impl Drop for Running {
         self.watchdog.forget();
         for server in &mut self.servers {
             let _ = server.child.wait();
+            // The server of a wrapper script is not our child, so it can't be waited for; its group is empty when it is gone.
+            let until = Instant::now() + GROUP_GONE_WITHIN;
+            while let Ok(leader) = i32::try_from(server.child.id())
+                && killpg(Pid::from_raw(leader), None).is_ok()
+                && Instant::now() < until
+            {
+                std::thread::sleep(Duration::from_millis(1));
+            }
         }
         let _ = fs::remove_dir_all(self.folder.path());
     }
