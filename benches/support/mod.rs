@@ -123,7 +123,7 @@ fn bench_cell(session: &RefCell<Session>, group: &mut BenchmarkGroup<'_, WallTim
     }
     let mut session = session.borrow_mut();
     let closed = open.map(|open| session.close(open));
-    if session.gave_up() {
+    if session.gave_up() && failure.is_some() {
         // The session's own end says why.
         session.forget_estimate(&planned.name, &cell.function, &cell.parameter);
     } else if let Some(outcome) = failure {
