@@ -111,7 +111,9 @@ pub fn pipeline_window(config: &BenchConfig) -> Vec<Group> {
     for (topology, sweep) in [(Topology::Standalone, &window.standalone), (Topology::Cluster, &window.cluster)] {
         let Some(sweep) = sweep else { continue };
         let planner = Planner { config, topology };
-        for (&connections, &callers, &limit, &scope) in product(&sweep.connections, &sweep.callers, &window.limits, &window.scopes) {
+        let concurrency = pairs(&sweep.connections, &sweep.callers);
+        let batching: Vec<_> = pairs(&window.limits, &window.scopes).collect();
+        for ((&connections, &callers), &(&limit, &scope)) in concurrency.flat_map(|one| batching.iter().map(move |other| (one, other))) {
             let mut name = format!("window-{topology},conns={connections},callers={callers}");
             if limit != 0 {
                 name += &format!(",limit={limit}");
@@ -164,7 +166,7 @@ pub fn commands(config: &BenchConfig) -> Vec<Group> {
             for &payload in payloads {
                 let workload = workload(operation, payload, commands.fields, commands.keys);
                 let mut cells = Vec::new();
-                for (&connections, &callers, ..) in product(&sweep.connections, &sweep.callers, &[()], &[()]) {
+                for (&connections, &callers) in pairs(&sweep.connections, &sweep.callers) {
                     for driver in able(sweep, connections) {
                         let settings = planner.settings(connections, Strategy::Native, Scope::Shared);
                         let mut planned = planner.cell(driver, &workload, settings, callers);
@@ -182,6 +184,7 @@ pub fn commands(config: &BenchConfig) -> Vec<Group> {
     groups
 }
 
-fn product<'a, A, B, C, D>(a: &'a [A], b: &'a [B], c: &'a [C], d: &'a [D]) -> impl Iterator<Item = (&'a A, &'a B, &'a C, &'a D)> {
-    a.iter().flat_map(move |a| b.iter().flat_map(move |b| c.iter().flat_map(move |c| d.iter().map(move |d| (a, b, c, d)))))
+/// Every value of the first list with every one of the second, the first varying slowest.
+fn pairs<'a, A, B>(first: &'a [A], second: &'a [B]) -> impl Iterator<Item = (&'a A, &'a B)> {
+    first.iter().flat_map(move |one| second.iter().map(move |other| (one, other)))
 }
