@@ -1,11 +1,15 @@
-//! CPU, allocations and memory of this process, and the environment it runs in.
+//! CPU, allocations and memory of this process, latencies, and the environment it runs in.
 //!
 //! Knows neither client nor workload.
 
 pub mod alloc;
 mod environment;
+pub mod latency;
+mod tally;
 mod usage;
 
 pub use alloc::{Allocations, CountingAllocator, allocations};
 pub use environment::{Environment, Load, warnings};
+pub use latency::Latency;
+pub use tally::{Classes, Counts, Tally};
 pub use usage::{Snapshot, Usage, peak_memory, reset_peak_memory};
