@@ -67,6 +67,13 @@ impl Error {
         Self::Timeout(format!("no reply within {after:?}"))
     }
 
+    /// A transaction that was not executed since a watched key was changed. The server says so with a nil in place of EXEC's
+    /// reply; this puts it under the code of all other aborted transactions.
+    #[must_use]
+    pub fn aborted() -> Self {
+        Self::server("EXECABORT Transaction discarded because a watched key was changed")
+    }
+
     /// A reply of another kind than the command promises.
     #[must_use]
     pub fn unexpected(wanted: &str, got: &str) -> Self {

@@ -7,7 +7,7 @@ use redis::AsyncCommands;
 use super::redis_rs::{self, RedisReply, connect};
 use super::{
     Applied, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Resp, ResponseTimeout,
-    Servers, Settings, Topology,
+    Servers, Settings, Topology, Transactions,
 };
 
 /// The crate's pools: a connection belongs to one call at a time.
@@ -74,6 +74,12 @@ impl Pipelines for DeadpoolRedis {
 
     fn lanes(&self) -> Lanes<Self> {
         Lanes::EachCall
+    }
+}
+
+impl Transactions for DeadpoolRedis {
+    async fn transaction(&self, commands: &[Command]) -> Result<PipelineReplies<RedisReply>, Error> {
+        checked_out!(self, connection => redis_rs::transaction(&mut connection, commands).await)
     }
 }
 

@@ -3,9 +3,9 @@
 //! All that knows a client crate lives here and nowhere else. A driver never sees a workload, and a workload
 //! never names a client. `docs/DRIVERS.md` shows how to add one.
 //!
-//! Traits by capability: [`Commands`] (what every driver can), [`Pipelines`] (explicit pipelines) and
-//! [`Driver`] (how it is built and what it says of itself). Publish/subscribe and client caching are to be
-//! further traits beside them.
+//! Traits by capability: [`Commands`] (what every driver can), [`Pipelines`] (explicit pipelines), [`Transactions`]
+//! (`MULTI` … `EXEC`) and [`Driver`] (how it is built and what it says of itself). Publish/subscribe and client caching
+//! are to be further traits beside them.
 
 mod descriptor;
 mod registry;
@@ -103,8 +103,22 @@ pub trait Pipelines: Commands {
     fn lanes(&self) -> Lanes<Self>;
 }
 
+/// Transactions: several commands between `MULTI` and `EXEC`.
+pub trait Transactions: Pipelines {
+    /// Sends `MULTI`, `commands` and `EXEC` together on one connection, through the client's own call for it, and returns the
+    /// elements of EXEC's reply: one per command, in order. A command that fails inside of `EXEC` is an error in its
+    /// place; the others were executed all the same. An empty list gives an empty list and sends nothing.
+    ///
+    /// # Errors
+    /// Of the whole, when nothing was executed: the server's error for the first command that it refused to queue (it answers
+    /// `EXECABORT` to `EXEC` then); [`Error::aborted`] when a watched key was changed; [`Error::Client`], or the
+    /// server's `CROSSSLOT`, when on a cluster the keys are not all of one slot. A client that gives the failure of one command
+    /// as that of the whole says so in [`Descriptor::notes`].
+    fn transaction(&self, commands: &[Command]) -> impl Future<Output = Result<PipelineReplies<Self::Reply>, Error>> + Send;
+}
+
 /// What can be measured: a client crate and one way of connecting with it.
-pub trait Driver: Pipelines {
+pub trait Driver: Transactions {
     /// What the driver says of itself.
     const DESCRIPTOR: Descriptor;
 

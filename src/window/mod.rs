@@ -12,7 +12,7 @@
 //! * a closed batch waits until fewer than `in_flight` batches are under way; what arrives meanwhile forms the next batch,
 //!   whose window begins when the previous batch has left;
 //! * blocking commands, transactions, subscriptions and explicit pipelines pass by and take a connection alone, for that
-//!   call; what must stay on one connection (`MULTI` … `EXEC`) is sent as one explicit pipeline;
+//!   call; what must stay on one connection (`MULTI` … `EXEC`) is sent as one [transaction](Transactions::transaction);
 //! * a window of zero is off: each command takes a connection alone.
 //!
 //! ```no_run
@@ -50,7 +50,7 @@ pub use queue::Flushes;
 pub use routed::Routed;
 pub use timer::{Clock, Precise, Timer};
 
-use crate::drivers::{Blob, Command, Commands, Error, Lanes, PipelineReplies, Pipelines, Reply, Scope, Settings, Strategy};
+use crate::drivers::{Blob, Command, Commands, Error, Lanes, PipelineReplies, Pipelines, Reply, Scope, Settings, Strategy, Transactions};
 use queue::Queue;
 
 /// A client behind a pipeline window. Cheap to clone; all clones share the same window.
@@ -188,5 +188,11 @@ impl<C: Pipelines, K: Clock> Pipelines for Window<C, K> {
 
     fn lanes(&self) -> Lanes<Self> {
         Lanes::EachCall
+    }
+}
+
+impl<C: Transactions, K: Clock> Transactions for Window<C, K> {
+    async fn transaction(&self, commands: &[Command]) -> Result<PipelineReplies<C::Reply>, Error> {
+        self.alone().with(async |client| client.transaction(commands).await).await
     }
 }

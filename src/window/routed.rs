@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use futures_util::future::join_all;
 
-use crate::drivers::{Blob, Command, Commands, Error, Lanes, PipelineReplies, Pipelines, Redirect, Reply, Resp, Servers, Value};
+use crate::drivers::{Blob, Command, Commands, Error, Lanes, PipelineReplies, Pipelines, Redirect, Reply, Resp, Servers, Transactions, Value};
 use crate::net::{Address, Connection, Endpoint};
 use crate::resp::{SLOTS, key_slot};
 
@@ -222,6 +222,31 @@ impl<C: Pipelines> Pipelines for Routed<C> {
 
     fn lanes(&self) -> Lanes<Self> {
         Lanes::EachCall
+    }
+}
+
+impl<C: Transactions> Transactions for Routed<C> {
+    /// On the node of the keys' slot. `MOVED` is followed, with the whole transaction; `ASK` is not, so that one on a slot under
+    /// migration fails with the server's error.
+    async fn transaction(&self, commands: &[Command]) -> Result<PipelineReplies<C::Reply>, Error> {
+        let mut node = self.node_of(one_slot(commands)?);
+        let mut result = node.client.transaction(commands).await;
+        for _ in 0..MOST_REDIRECTS {
+            let Some(redirect) = result.as_ref().err().and_then(Error::redirect).filter(|redirect| !redirect.ask) else { break };
+            node = self.node(self.target(&node.endpoint, redirect).await?);
+            result = node.client.transaction(commands).await;
+        }
+        result
+    }
+}
+
+/// The slot of all keys of a transaction; `None` when it has none.
+fn one_slot(commands: &[Command]) -> Result<Option<u16>, Error> {
+    let mut slots = commands.iter().filter_map(Command::slot);
+    let first = slots.next();
+    match slots.all(|slot| Some(slot) == first) {
+        true => Ok(first),
+        false => Err(Error::Client("a transaction on a cluster needs keys of one slot; give them a common part in braces, as {user}:1".into())),
     }
 }
 

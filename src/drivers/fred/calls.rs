@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use fred::clients::{Client, Pipeline};
-use fred::interfaces::{ClientLike, HashesInterface, KeysInterface};
+use fred::interfaces::{ClientLike, HashesInterface, KeysInterface, TransactionInterface};
 use fred::types::{ClusterHash, CustomCommand, Value};
 
 use super::FredReply;
@@ -27,7 +27,7 @@ fn is(command: &Command, name: &str, args: usize) -> bool {
     command.args().len() == args && command.name().eq_ignore_ascii_case(name)
 }
 
-/// Any command: typed where the contract has a typed call, else as a custom command. In a pipeline it returns at once.
+/// Any command: typed where the contract has a typed call, else as a custom command. In a pipeline or transaction it returns at once.
 async fn issue<C: ClientLike + KeysInterface + HashesInterface>(client: &C, command: &Command) -> Result<Value, fred::error::Error> {
     let mut args = command.args();
     match (args.next(), args.next()) {
@@ -66,5 +66,22 @@ pub async fn pipeline(client: &Client, commands: &[Command]) -> Result<PipelineR
             _ => Err(Error::Protocol("fred returned one reply to a whole pipeline".into())),
         },
         (got, sent) => Err(Error::Protocol(format!("fred returned {got} replies to {sent} commands"))),
+    }
+}
+
+/// A transaction. fred reads EXEC's reply as one value, so the first error inside of it is that of the whole.
+/// `exec(true)` returns the server's error for a command that it refused to queue; `exec(false)` returns only `EXECABORT`.
+pub async fn transaction(client: &Client, commands: &[Command]) -> Result<PipelineReplies<FredReply>, Error> {
+    if commands.is_empty() {
+        return Ok(Vec::new());
+    }
+    let transaction = client.multi();
+    for command in commands {
+        let _queued: Value = issue(&transaction, command).await?;
+    }
+    match transaction.exec(true).await? {
+        Value::Array(replies) if replies.len() == commands.len() => Ok(replies.into_iter().map(|reply| Ok(FredReply(reply))).collect()),
+        Value::Null => Err(Error::aborted()),
+        other => Err(Error::unexpected("one reply for each command of a transaction", &other.kind().to_string())),
     }
 }

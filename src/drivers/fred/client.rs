@@ -8,7 +8,7 @@ use super::connect::{self, Serving};
 use super::{FredReply, calls};
 use crate::drivers::{
     Applied, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Resp, Servers, Settings,
-    Topology,
+    Topology, Transactions,
 };
 
 /// One client: one connection, or one to each master of a cluster.
@@ -45,6 +45,12 @@ impl Pipelines for Fred {
 
     fn lanes(&self) -> Lanes<Self> {
         if self.client.is_clustered() { Lanes::EachCall } else { Lanes::Handles(vec![self.clone()]) }
+    }
+}
+
+impl Transactions for Fred {
+    async fn transaction(&self, commands: &[Command]) -> Result<PipelineReplies<FredReply>, Error> {
+        calls::transaction(&self.client, commands).await
     }
 }
 

@@ -17,5 +17,7 @@ const NOTES: &[&str] = &[
     "It flushes after 200 commands (max_feed_count) or when its queue is empty, also when tuned.",
     "A call on the Pool itself takes four turns of its round robin, so that 2 or 4 clients are used as one; the driver calls Pool::next, as the documentation also shows.",
     "On a cluster each client keeps one more connection, to a node of its choice, for CLUSTER SLOTS.",
+    "An error inside of a transaction is that of the whole, though the other commands were executed: fred reads EXEC's reply as one value.",
+    "A transaction begins when all that its client sent before was answered, and what follows waits for its reply; after an error it sends a DISCARD.",
     "It tells no simple string from a bulk string, so every reply is checked for UTF-8.",
 ];

@@ -8,7 +8,7 @@ use super::connect::{self, Serving};
 use super::{FredReply, calls};
 use crate::drivers::{
     Applied, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Resp, Servers, Settings,
-    Topology,
+    Topology, Transactions,
 };
 
 /// The crate's round-robin pool; each call takes the next client.
@@ -52,6 +52,12 @@ impl Pipelines for FredPool {
             Self { pool, serving: self.serving.clone() }
         };
         Lanes::Handles(self.pool.clients().iter().map(one).collect())
+    }
+}
+
+impl Transactions for FredPool {
+    async fn transaction(&self, commands: &[Command]) -> Result<PipelineReplies<FredReply>, Error> {
+        calls::transaction(self.pool.next(), commands).await
     }
 }
 

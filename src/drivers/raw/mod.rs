@@ -21,7 +21,7 @@ pub use shared::Shared;
 
 use super::{
     Applied, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Resp, ResponseTimeout, Scope,
-    Servers, Settings, Strategy, Topology,
+    Servers, Settings, Strategy, Topology, Transactions,
 };
 use crate::window::Routed;
 
@@ -116,6 +116,12 @@ impl Pipelines for RawNode {
     }
 }
 
+impl Transactions for RawNode {
+    async fn transaction(&self, commands: &[Command]) -> Result<PipelineReplies<Frame>, Error> {
+        on_node!(self, connection => connection.transaction(commands).await)
+    }
+}
+
 impl RawNode {
     /// Connects to one server.
     ///
@@ -192,6 +198,12 @@ impl Pipelines for Raw {
             },
             Raw::Cluster(_) => Lanes::EachCall,
         }
+    }
+}
+
+impl Transactions for Raw {
+    async fn transaction(&self, commands: &[Command]) -> Result<PipelineReplies<Frame>, Error> {
+        on_topology!(self, client => client.transaction(commands).await)
     }
 }
 

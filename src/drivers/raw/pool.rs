@@ -119,6 +119,29 @@ impl Pool {
         super::limited(self.0.timeout, exchange).await
     }
 
+    /// `MULTI`, the commands and `EXEC` in one write.
+    ///
+    /// # Errors
+    /// As [`Transactions::transaction`](crate::drivers::Transactions::transaction).
+    pub async fn transaction(&self, commands: &[Command]) -> Result<PipelineReplies<Frame>, Error> {
+        if commands.is_empty() {
+            return Ok(Vec::new());
+        }
+        let exchange = self.0.exchange(async |connection| {
+            connection.begin();
+            connection.queue_words(&[b"MULTI"]);
+            commands.iter().for_each(|command| connection.queue(command));
+            connection.queue_words(&[b"EXEC"]);
+            connection.send().await?;
+            let mut frames = Vec::with_capacity(commands.len() + 2);
+            for _ in 0..commands.len() + 2 {
+                frames.push(connection.receive().await?);
+            }
+            super::reply::executed(frames)
+        });
+        super::limited(self.0.timeout, exchange).await
+    }
+
     /// Closes the connections at rest, and the others when they come back.
     pub fn close(&self) {
         self.0.permits.close();

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::drivers::{Error, Reply, Value};
+use crate::drivers::{Error, PipelineReplies, Reply, Value};
 use crate::resp::{Scanner, parse};
 
 /// One whole RESP frame that is not an error.
@@ -37,6 +37,40 @@ fn string_range(frame: &[u8]) -> Option<(usize, usize)> {
     }
     let line = memchr::memchr(b'\r', frame)?;
     Some((line + 2, frame.len() - 2))
+}
+
+/// The replies of a transaction, out of the frames that answer `MULTI`, its commands and `EXEC`.
+///
+/// # Errors
+/// As [`Transactions::transaction`](crate::drivers::Transactions::transaction).
+pub(super) fn executed(mut frames: Vec<Bytes>) -> Result<PipelineReplies<Frame>, Error> {
+    let exec = frames.pop().unwrap_or_default();
+    let commands = frames.len().saturating_sub(1);
+    // A command that was refused says why; EXEC then says only that it was.
+    for queued in frames {
+        Frame::new(queued)?;
+    }
+    let exec = Frame::new(exec)?;
+    if matches!(&exec.0[..], b"*-1\r\n" | b"_\r\n") {
+        return Err(Error::aborted());
+    }
+    let replies: PipelineReplies<Frame> = elements(&exec.0).ok_or_else(|| exec.unexpected("an array"))?.map(Frame::new).collect();
+    match replies.len() {
+        got if got == commands => Ok(replies),
+        got => Err(Error::Protocol(format!("EXEC returned {got} replies to {commands} commands"))),
+    }
+}
+
+/// The elements of an array or set, each a frame of its own; `None` for a frame of another kind. Nothing is copied.
+fn elements(frame: &Bytes) -> Option<impl Iterator<Item = Bytes>> {
+    let Some(b'*' | b'~') = frame.first() else { return None };
+    let mut start = memchr::memchr(b'\r', frame)? + 2;
+    let mut scanner = Scanner::default();
+    Some(std::iter::from_fn(move || {
+        let length = scanner.frame(&frame[start..]).ok().flatten()?;
+        start += length;
+        Some(frame.slice(start - length..start))
+    }))
 }
 
 impl Reply for Frame {

@@ -121,6 +121,13 @@ impl Shared {
         super::limited(self.0.timeout, async { Frame::new(receiver.await.unwrap_or_else(|_| Err(closed()))?) }).await
     }
 
+    /// The frames that answer `count` commands.
+    async fn many(&self, count: usize, encode: impl FnOnce(&mut Vec<u8>)) -> Result<Vec<Bytes>, Error> {
+        let (sender, receiver) = oneshot::channel();
+        self.0.inner.enqueue(Waiter::Many { left: count, frames: Vec::with_capacity(count), sender }, encode)?;
+        super::limited(self.0.timeout, async { receiver.await.unwrap_or_else(|_| Err(closed())) }).await
+    }
+
     /// One command of the given words.
     ///
     /// # Errors
@@ -145,14 +152,24 @@ impl Shared {
         if commands.is_empty() {
             return Ok(Vec::new());
         }
-        let (sender, receiver) = oneshot::channel();
-        let waiter = Waiter::Many { left: commands.len(), frames: Vec::with_capacity(commands.len()), sender };
-        self.0.inner.enqueue(waiter, |out| commands.iter().for_each(|command| command.encode(out)))?;
-        super::limited(self.0.timeout, async {
-            let frames = receiver.await.unwrap_or_else(|_| Err(closed()))?;
-            Ok(frames.into_iter().map(Frame::new).collect())
-        })
-        .await
+        let frames = self.many(commands.len(), |out| commands.iter().for_each(|command| command.encode(out))).await?;
+        Ok(frames.into_iter().map(Frame::new).collect())
+    }
+
+    /// `MULTI`, the commands and `EXEC` in one write, with no other caller's command in between.
+    ///
+    /// # Errors
+    /// As [`Transactions::transaction`](crate::drivers::Transactions::transaction).
+    pub async fn transaction(&self, commands: &[Command]) -> Result<PipelineReplies<Frame>, Error> {
+        if commands.is_empty() {
+            return Ok(Vec::new());
+        }
+        let encode = |out: &mut Vec<u8>| {
+            encode_words(out, &[b"MULTI"]);
+            commands.iter().for_each(|command| command.encode(out));
+            encode_words(out, &[b"EXEC"]);
+        };
+        super::reply::executed(self.many(commands.len() + 2, encode).await?)
     }
 
     /// Ends the connection for all who share it.

@@ -40,12 +40,26 @@ pub async fn pipeline<C: ConnectionLike>(connection: &mut C, commands: &[Command
     if commands.is_empty() {
         return Ok(Vec::new());
     }
+    let replies: Vec<redis::Value> = requests(commands).ignore_errors().query_async(connection).await?;
+    Ok(replies.into_iter().map(RedisReply::new).collect())
+}
+
+fn requests(commands: &[Command]) -> redis::Pipeline {
     let mut pipeline = redis::Pipeline::with_capacity(commands.len());
     for command in commands {
         pipeline.add_command(request(command));
     }
-    let replies: Vec<redis::Value> = pipeline.ignore_errors().query_async(connection).await?;
-    Ok(replies.into_iter().map(RedisReply::new).collect())
+    pipeline
+}
+
+/// `MULTI`, the commands and `EXEC`, as an atomic pipeline.
+pub async fn transaction<C: ConnectionLike>(connection: &mut C, commands: &[Command]) -> Result<PipelineReplies<RedisReply>, Error> {
+    if commands.is_empty() {
+        return Ok(Vec::new());
+    }
+    // Nil when a watched key was changed.
+    let replies: Option<Vec<redis::Value>> = requests(commands).atomic().ignore_errors().query_async(connection).await?;
+    Ok(replies.ok_or_else(Error::aborted)?.into_iter().map(RedisReply::new).collect())
 }
 
 /// The loop that a user would write around one connection.
@@ -58,8 +72,8 @@ pub async fn hand_written<C: AsyncCommands>(connection: &mut C, key: &[u8], ops:
     Ok(bytes)
 }
 
-/// Implements [`Commands`](crate::drivers::Commands) and [`Pipelines`](crate::drivers::Pipelines) by taking a connection for
-/// each call with `$take` and using it as `$place`.
+/// Implements [`Commands`](crate::drivers::Commands), [`Pipelines`](crate::drivers::Pipelines) and
+/// [`Transactions`](crate::drivers::Transactions) by taking a connection for each call with `$take` and using it as `$place`.
 macro_rules! commands_through {
     ($driver:ty, $self:ident, $connection:ident = $take:expr, $place:expr, lanes = $lanes:expr) => {
         impl $crate::drivers::Commands for $driver {
@@ -97,6 +111,16 @@ macro_rules! commands_through {
 
             fn lanes(&$self) -> $crate::drivers::Lanes<Self> {
                 $lanes
+            }
+        }
+
+        impl $crate::drivers::Transactions for $driver {
+            async fn transaction(
+                &$self,
+                commands: &[$crate::drivers::Command],
+            ) -> Result<$crate::drivers::PipelineReplies<Self::Reply>, $crate::drivers::Error> {
+                let mut $connection = $take;
+                $crate::drivers::redis_rs::transaction(&mut $place, commands).await
             }
         }
     };
