@@ -4,6 +4,7 @@
 
 mod cell;
 mod file;
+pub mod load;
 mod measurement;
 mod summary;
 

@@ -1,10 +1,14 @@
 //! What is done, generic over the driver. Never names a client.
 
 pub mod commands;
+mod connect;
 mod erased;
+pub mod load;
+pub mod mix;
 mod run;
 mod runner;
 
+pub use connect::{Connected, Use, connect, runs_on};
 pub use erased::AnyClient;
 pub use run::{CellWork, Failure, Load, Run, Work, closed_loop, measure};
-pub use runner::{Opening, Runner, open, runs_on};
+pub use runner::{Opening, Runner, open};

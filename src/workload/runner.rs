@@ -2,15 +2,16 @@
 //!
 //! The client's type is erased here, once per run; inside a run everything is statically dispatched.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
 use super::commands::{Keyspace, Workload};
 use super::run::{Failure, Load, Run, measure};
-use crate::drivers::{Commands, Descriptor, Driver, Error, Scope, Servers, Settings, Strategy, Topology, UnknownDriver, Visit};
+use super::connect::{Connected, Use, connect};
+use crate::drivers::{Commands, Driver, Error, Servers, Settings, UnknownDriver, Visit};
 use crate::target::audit::Auditor;
-use crate::window::{Flushes, Routed, Window};
+use crate::window::Flushes;
 
 /// A connected cell.
 pub trait Runner: Send + Sync {
@@ -36,8 +37,7 @@ pub type Opening<'a> = BoxFuture<'a, Result<Box<dyn Runner>, Error>>;
 struct Bound<C> {
     client: C,
     keyspace: Arc<Keyspace>,
-    flushes: Box<dyn Fn() -> Option<Flushes> + Send + Sync>,
-    close: Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send + Sync>,
+    connected: Connected,
 }
 
 impl<C: Commands> Runner for Bound<C> {
@@ -53,44 +53,16 @@ impl<C: Commands> Runner for Bound<C> {
     }
 
     fn flushes(&self) -> Option<Flushes> {
-        (self.flushes)()
+        (self.connected.flushes)()
     }
 
     fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), Error>> {
         Box::pin(async move {
             let removed = self.keyspace.remove(&self.client).await;
             drop(self.client);
-            (self.close)().await;
+            (self.connected.close)().await;
             removed
         })
-    }
-}
-
-/// Whether `driver` can run with the strategy and scope of `settings` on `topology`: natively where the client itself can, else through our own
-/// routing with one standalone client per node.
-///
-/// # Errors
-/// [`Error::Unsupported`] with the reason.
-pub fn runs_on(driver: &Descriptor, settings: &Settings, topology: Topology) -> Result<(), Error> {
-    let strategy = settings.strategy;
-    let batches = matches!(strategy, Strategy::Window { .. } | Strategy::Idle { .. });
-    if batches && settings.scope == Scope::PerConnection && !driver.tells_connections {
-        return Err(Error::Unsupported("a window per connection: this pool does not say which connection it uses"));
-    }
-    if !driver.resp.contains(&settings.resp) {
-        return Err(Error::Unsupported("this client does not speak that RESP version"));
-    }
-    match (strategy, topology) {
-        (_, Topology::Standalone) if !driver.runs_on(Topology::Standalone) => {
-            Err(Error::Unsupported("this driver is for a cluster only; the target is a standalone server"))
-        }
-        (Strategy::Native, Topology::Cluster) if !driver.runs_on(Topology::Cluster) => {
-            Err(Error::Unsupported("this client has no cluster mode of its own"))
-        }
-        (Strategy::Off | Strategy::Window { .. } | Strategy::Idle { .. }, Topology::Cluster) if !driver.runs_on(Topology::Standalone) => {
-            Err(Error::Unsupported("a window on a cluster needs a standalone client per node; this driver is for a cluster only"))
-        }
-        _ => Ok(()),
     }
 }
 
@@ -110,61 +82,22 @@ pub fn open<'a>(
     impl<'a> Visit for Open<'a> {
         type Output = Opening<'a>;
         fn visit<D: Driver>(self) -> Self::Output {
-            Box::pin(bind::<D>(self.0, self.1, self.2))
+            Box::pin(connect::<D, _>(self.0, self.1, Bind(self.2)))
         }
     }
     crate::drivers::visit(name, Open(servers, settings, Keyspace::new(workload, run)))
 }
 
-async fn bind<D: Driver>(servers: &Servers, settings: &Settings, keyspace: Arc<Keyspace>) -> Result<Box<dyn Runner>, Error> {
-    runs_on(&D::DESCRIPTOR, settings, servers.topology)?;
-    if settings.strategy == Strategy::Native {
-        let client = D::connect(servers, settings).await?;
-        let closing = client.clone();
-        let close = Box::new(|| Box::pin(closing.close()) as BoxFuture<'static, ()>);
-        return Ok(Box::new(Bound { client, keyspace, flushes: Box::new(|| None), close }));
-    }
-    if servers.topology == Topology::Standalone {
-        let (driver, window) = behind_window::<D>(servers.clone(), settings.clone()).await?;
-        let (counted, closing) = (window.clone(), window.clone());
-        let close = Box::new(|| {
-            Box::pin(async move {
-                closing.close().await;
-                driver.close().await;
-            }) as BoxFuture<'static, ()>
-        });
-        return Ok(Box::new(Bound { client: window, keyspace, flushes: Box::new(move || Some(counted.flushes())), close }));
-    }
-    // The routing owns the windows; the drivers under them are kept here, to be closed at the end.
-    let drivers = Arc::new(Mutex::new(Vec::new()));
-    let (opened, per_node) = (drivers.clone(), settings.clone());
-    let routed = Routed::connect(servers, move |endpoint| {
-        let (opened, settings) = (opened.clone(), per_node.clone());
-        async move {
-            let (driver, window) = behind_window::<D>(Servers::standalone(endpoint), settings).await?;
-            opened.lock().unwrap_or_else(PoisonError::into_inner).push(driver);
-            Ok(window)
-        }
-    })
-    .await?;
-    let (counted, closing) = (routed.clone(), routed.clone());
-    let flushes = move || Some(counted.nodes().iter().map(Window::flushes).fold(Flushes::default(), |sum, one| sum + one));
-    let close = Box::new(move || {
-        Box::pin(async move {
-            for window in closing.nodes() {
-                window.close().await;
-            }
-            let drivers: Vec<D> = std::mem::take(&mut *drivers.lock().unwrap_or_else(PoisonError::into_inner));
-            for driver in drivers {
-                driver.close().await;
-            }
-        }) as BoxFuture<'static, ()>
-    });
-    Ok(Box::new(Bound { client: routed, keyspace, flushes: Box::new(flushes), close }))
-}
+struct Bind(Arc<Keyspace>);
 
-async fn behind_window<D: Driver>(servers: Servers, settings: Settings) -> Result<(D, Window<D>), Error> {
-    let driver = D::connect(&servers, &settings).await?;
-    let window = Window::new(driver.clone(), &settings)?;
-    Ok((driver, window))
+impl Use for Bind {
+    type Output = Box<dyn Runner>;
+
+    fn native<D: Driver>(self, client: D, connected: Connected) -> Box<dyn Runner> {
+        Box::new(Bound { client, keyspace: self.0, connected })
+    }
+
+    fn behind_window<C: Commands>(self, client: C, connected: Connected) -> Box<dyn Runner> {
+        Box::new(Bound { client, keyspace: self.0, connected })
+    }
 }

@@ -24,6 +24,8 @@ pub struct Job {
     pub callers: usize,
     /// Commands sent together; 1 for single commands.
     pub pipeline: usize,
+    /// Each batch is a transaction: MULTI, the commands, EXEC.
+    pub transaction: bool,
     /// Ends after exactly this many commands.
     pub commands: Option<u64>,
     /// No command is sent after this time.

@@ -1,0 +1,332 @@
+//! The record of `rcb load`: every run with its settings, counts, latencies and series. `docs/FORMAT.md` describes the file.
+
+use std::io::{self, Write};
+
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+use serde::{Deserialize, Serialize};
+
+use super::{CellSettings, Runtime, timestamp};
+use crate::measure::{Environment, Latency};
+use crate::target::TargetFacts;
+use crate::target::audit::{Audit, ServerUsage};
+use crate::window::Flushes;
+use crate::workload::load::arrivals::OpenLoop;
+use crate::workload::load::errors::ErrorCount;
+use crate::workload::load::ticker::Second;
+
+/// Marks a file as a record of loads.
+pub const LOAD_FORMAT: &str = "redis-client-bench/load";
+/// Version of the format.
+pub const LOAD_VERSION: u32 = 1;
+
+/// All runs of one invocation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadRecord {
+    /// [`LOAD_FORMAT`].
+    pub format: String,
+    /// [`LOAD_VERSION`].
+    pub version: u32,
+    /// Start, RFC 3339 in UTC.
+    pub created: String,
+    /// The machine, the build and how busy it was.
+    pub environment: Environment,
+    /// What was measured against.
+    pub target: TargetFacts,
+    /// What a reader must know about all of it.
+    pub warnings: Vec<String>,
+    /// False when it was interrupted.
+    pub complete: bool,
+    /// What was asked for.
+    pub asked: Asked,
+    /// The runs in the order in which they ran.
+    pub runs: Vec<LoadRun>,
+}
+
+/// What holds for all runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Keys that `__key__` is drawn from.
+    pub keys: u64,
+    /// How keys are drawn.
+    pub key_distribution: String,
+    /// Bytes of `__data__`, or a range.
+    pub data_size: String,
+    /// Decides every command, key, value and random arrival.
+    pub seed: u64,
+    /// Whether all keys were written before each run.
+    pub prefill: bool,
+    /// Tasks that send.
+    pub callers: usize,
+    /// Commands sent together.
+    pub pipeline: usize,
+    /// Each batch is a transaction.
+    pub transaction: bool,
+    /// Commands of each run, if that ends it.
+    pub commands: Option<u64>,
+    /// Seconds of each run, if that ends it.
+    pub test_time: Option<f64>,
+    /// Seconds before each run, of the same work, that count for nothing.
+    pub warmup: f64,
+    /// `None` in a closed loop.
+    pub open_loop: Option<OpenLoop>,
+    /// Whether replies were checked.
+    pub verify: bool,
+    /// Whether errors were counted instead of ending the run.
+    pub continue_on_error: bool,
+    /// Rounds in which each driver had its turn.
+    pub rounds: usize,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// As asked.
+    Done,
+    /// At an error.
+    Error,
+    /// By Ctrl-C.
+    Interrupted,
+    /// Replies did not come.
+    Stalled,
+    /// It did not begin: no connection, a prefill that failed.
+    Failed,
+    /// The client can't do it.
+    Unsupported,
+}
+
+/// One run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadRun {
+    /// The workload's name: a preset, or `mix`.
+    pub workload: String,
+    /// Number of the round, from 1.
+    pub round: usize,
+    /// The driver.
+    pub driver: String,
+    /// Its client crate.
+    pub client: String,
+    /// The client's exact version.
+    pub client_version: String,
+    /// Settings of the connections.
+    pub settings: CellSettings,
+    /// The runtime.
+    pub runtime: Runtime,
+    /// How it ended.
+    pub status: Status,
+    /// Why it did not end as asked, or gave no figures.
+    pub reason: Option<String>,
+    /// The figures, unless nothing was sent.
+    pub figures: Option<Box<Figures>>,
+    /// Commands per second, as in the figures; here for scripts.
+    pub rate: Option<f64>,
+}
+
+/// What a run gave.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Seconds from the release of the callers to the last reply, or to the planned end.
+    pub duration: f64,
+    /// Commands that succeeded.
+    pub commands: u64,
+    /// Commands that failed.
+    pub errors: u64,
+    /// Failed commands whose fate is unknown, since no reply came.
+    pub unanswered: u64,
+    /// Failures by kind.
+    pub errors_by_kind: Vec<ErrorCount>,
+    /// How the plan of an open loop was kept.
+    pub plan: Option<Plan>,
+    /// From sending to the reply.
+    pub service: Distribution,
+    /// From the planned time to the reply; empty in a closed loop.
+    pub planned: Distribution,
+    /// The same by command of the mix.
+    pub entries: Vec<EntryFigures>,
+    /// The series.
+    pub seconds: Vec<Second>,
+    /// What this process used.
+    pub client: ClientUsage,
+    /// What the servers did.
+    pub server: ServerUsage,
+    /// The servers' count against ours.
+    pub audit: Audit,
+    /// The batches that a pipeline window sent.
+    pub flushes: Option<Flushes>,
+}
+
+/// One command of the mix.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EntryFigures {
+    /// The command as typed.
+    pub command: String,
+    /// Its share of the mix that was asked for.
+    pub ratio: f64,
+    /// Successes.
+    pub commands: u64,
+    /// Failures.
+    pub errors: u64,
+    /// From sending to the reply.
+    pub service: Distribution,
+    /// From the planned time to the reply; empty in a closed loop.
+    pub planned: Distribution,
+}
+
+/// A latency distribution: its figures, and all of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Distribution {
+    /// `None` when there was nothing.
+    pub latency: Option<Latency>,
+    /// The HdrHistogram, V2 compressed and in Base64, as HdrHistogram's tools read it. Nanoseconds.
+    pub hdr: Option<String>,
+}
+
+impl Distribution {
+    /// Of a histogram.
+    #[must_use]
+    pub fn of(histogram: &Histogram<u64>) -> Self {
+        let latency = Latency::of(histogram);
+        let hdr = latency.and_then(|_| {
+            use base64::Engine;
+            let mut bytes = Vec::new();
+            V2DeflateSerializer::new().serialize(histogram, &mut bytes).ok()?;
+            Some(base64::engine::general_purpose::STANDARD.encode(bytes))
+        });
+        Self { latency, hdr }
+    }
+
+    /// The histogram again; `None` when there was nothing, or it can't be read.
+    #[must_use]
+    pub fn histogram(&self) -> Option<Histogram<u64>> {
+        use base64::Engine;
+        let bytes = base64::engine::general_purpose::STANDARD.decode(self.hdr.as_ref()?).ok()?;
+        hdrhistogram::serialization::Deserializer::new().deserialize(&mut &bytes[..]).ok()
+    }
+}
+
+/// How an open loop kept to its plan. In commands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Due until the end.
+    pub offered: u64,
+    /// Offered commands per second.
+    pub offered_rate: f64,
+    /// Sent.
+    pub sent: u64,
+    /// Due and never sent, since the run was over.
+    pub dropped: u64,
+    /// Due and not yet sent at the moment when the last one was due.
+    pub backlog: u64,
+    /// The client and the server could not keep up: the backlog was more than 1 % of what was offered, and more than one
+    /// command for each caller. Latencies from the planned time then only say how long the run was.
+    pub overloaded: bool,
+    /// How late the harness itself released them.
+    pub lateness: Option<Latency>,
+}
+
+/// What this process used during a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClientUsage {
+    /// CPU time in user mode, nanoseconds.
+    pub user_ns: u64,
+    /// CPU time in the kernel, nanoseconds.
+    pub system_ns: u64,
+    /// Allocations; `None` without the counting allocator.
+    pub allocations: Option<u64>,
+    /// Bytes of these allocations.
+    pub allocated_bytes: Option<u64>,
+    /// Largest resident set from connecting to the end, bytes.
+    pub peak_memory: Option<u64>,
+}
+
+impl Figures {
+    /// Successful commands per second.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        if self.duration > 0.0 { self.commands as f64 / self.duration } else { 0.0 }
+    }
+
+    fn per_command(&self, sum: u64) -> Option<f64> {
+        let ended = self.commands + self.errors;
+        (ended > 0).then(|| sum as f64 / ended as f64)
+    }
+
+    /// Client CPU time in nanoseconds per command.
+    #[must_use]
+    pub fn client_cpu_per_command(&self) -> Option<f64> {
+        self.per_command(self.client.user_ns + self.client.system_ns)
+    }
+
+    /// Server CPU time in nanoseconds per command.
+    #[must_use]
+    pub fn server_cpu_per_command(&self) -> Option<f64> {
+        self.per_command(self.server.cpu_ns)
+    }
+
+    /// Allocations per command.
+    #[must_use]
+    pub fn allocations_per_command(&self) -> Option<f64> {
+        self.per_command(self.client.allocations?)
+    }
+
+    /// Commands that each `read` of the servers brought: the pipeline depth really achieved.
+    #[must_use]
+    pub fn commands_per_read(&self) -> Option<f64> {
+        (self.server.reads > 0).then(|| self.audit.workload as f64 / self.server.reads as f64)
+    }
+
+    /// The latency that counts: from the planned time in an open loop, else from sending; `None` when overloaded.
+    #[must_use]
+    pub fn latency(&self) -> Option<Latency> {
+        match &self.plan {
+            Some(plan) if plan.overloaded => None,
+            Some(_) => self.planned.latency,
+            None => self.service.latency,
+        }
+    }
+}
+
+impl LoadRecord {
+    /// An empty record of now.
+    #[must_use]
+    pub fn new(environment: Environment, target: TargetFacts, warnings: Vec<String>, asked: Asked) -> Self {
+        Self {
+            format: LOAD_FORMAT.to_owned(),
+            version: LOAD_VERSION,
+            created: timestamp(std::time::SystemTime::now()),
+            environment,
+            target,
+            warnings,
+            complete: false,
+            asked,
+            runs: Vec::new(),
+        }
+    }
+
+    /// Writes it as JSON.
+    ///
+    /// # Errors
+    /// The writer's.
+    pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut *out, self)?;
+        out.write_all(b"\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::latency::histogram;
+
+    #[test]
+    fn a_distribution_comes_back_whole_from_its_text() {
+        let mut values = histogram();
+        (1..=10_000u64).for_each(|value| values.saturating_record(value * 997));
+        let text = serde_json::to_string(&Distribution::of(&values)).unwrap();
+        let back: Distribution = serde_json::from_str(&text).unwrap();
+        assert_eq!(back.histogram().unwrap(), values);
+        assert_eq!(back.latency, Latency::of(&values));
+        assert_eq!(Distribution::of(&histogram()), Distribution::default());
+    }
+}
