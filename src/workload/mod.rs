@@ -2,6 +2,7 @@
 
 pub mod commands;
 mod erased;
+pub mod mix;
 mod run;
 mod runner;
 
