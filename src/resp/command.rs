@@ -154,6 +154,21 @@ impl Command {
         self.ends.push(self.bytes.len());
     }
 
+    /// Drops the arguments and takes another name; the memory is kept.
+    pub fn restart(&mut self, name: &str) {
+        self.bytes.clear();
+        self.ends.clear();
+        self.push(name.as_bytes());
+    }
+
+    /// Lengthens the last word in place.
+    pub fn extend_last(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        if let Some(end) = self.ends.last_mut() {
+            *end = self.bytes.len();
+        }
+    }
+
     /// The command's name as it was given, `""` if it is not UTF-8.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -257,6 +272,16 @@ mod tests {
         let mut words = Vec::new();
         encode_words(&mut words, &[b"SET", b"k\r\n", b""]);
         assert_eq!(words, out);
+    }
+
+    #[test]
+    fn a_command_started_again_holds_nothing_of_the_one_before() {
+        let mut command = Command::set(b"key", b"value");
+        command.restart("GET");
+        command.push(b"k");
+        command.extend_last(b"");
+        command.extend_last(b"ey");
+        assert_eq!(command, Command::get(b"key"));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::workload::mix::Counter;
+use crate::workload::mix::CounterRng;
 
 /// How arrivals spread within the rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -116,6 +116,14 @@ pub struct OpenLoop {
     pub spread: Spread,
 }
 
+/// Sets the draws of arrivals apart from those of commands.
+const ARRIVALS: u64 = 0x4152_5249_5645;
+
+/// Maps 64 random bits to [0, 1).
+fn unit(bits: u64) -> f64 {
+    (bits >> 11) as f64 / (1u64 << 53) as f64
+}
+
 /// A step with what is planned before it.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
@@ -140,7 +148,7 @@ pub struct Arrivals {
     /// Commands planned before the next moment, as the integral of the rate.
     mass: f64,
     spread: Spread,
-    random: Counter,
+    random: CounterRng,
 }
 
 impl Arrivals {
@@ -162,7 +170,7 @@ impl Arrivals {
             drawn: 0,
             mass: 0.0,
             spread: open.spread,
-            random: Counter::new(seed, 0x0041_5252_4956_414C),
+            random: CounterRng::at(seed, ARRIVALS),
         };
         if open.spread == Spread::Poisson {
             arrivals.mass = arrivals.gap();
@@ -176,7 +184,7 @@ impl Arrivals {
         match self.spread {
             Spread::Uniform => mean,
             // Inverse of the exponential distribution; 1 - u is never 0.
-            Spread::Poisson => -mean * (1.0 - self.random.unit()).ln(),
+            Spread::Poisson => -mean * (1.0 - unit(self.random.draw())).ln(),
         }
     }
 

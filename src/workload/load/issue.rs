@@ -28,7 +28,7 @@ impl Fault {
     #[must_use]
     pub fn kind(&self) -> String {
         match self {
-            Fault::Refused(Error::Server(reply)) => reply.code.clone(),
+            Fault::Refused(Error::Server(reply)) | Fault::Unanswered(Error::Server(reply)) => reply.code.clone(),
             Fault::Wrong(_) => "wrong-reply".to_owned(),
             Fault::Refused(error) | Fault::Unanswered(error) => error.kind().to_owned(),
         }
