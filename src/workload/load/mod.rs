@@ -1,10 +1,10 @@
 //! A command mix through a client: closed loop or open loop, every command counted, timed and checked.
 //!
-//! [`mix`](super::mix) says which commands are sent, [`arrivals`] when, [`engine`] sends them and [`audit`] compares the count with
+//! [`mix`](super::mix) says which commands are sent, [`arrivals`] when, [`engine`] sends them and [`audited`] compares the count with
 //! the servers'.
 
 pub mod arrivals;
-pub mod audit;
+pub mod audited;
 pub mod engine;
 pub mod errors;
 pub mod issue;
