@@ -1,13 +1,16 @@
 //! The servers' count against ours, for every driver and strategy, and what happens when they differ.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis_client_bench::drivers::{Blob, Command, Commands, DRIVERS, Driver, Error, Servers, Settings, Strategy, Topology, raw::Raw};
+use redis_client_bench::drivers::{
+    Blob, Command, Commands, DRIVERS, Driver, Error, Servers, Settings, Strategy, Topology, Transactions, raw::Raw,
+};
 use redis_client_bench::net::Connection;
 use redis_client_bench::resp::Resp;
 use redis_client_bench::target::Info;
-use redis_client_bench::target::audit::Auditor;
+use redis_client_bench::target::audit::{Auditor, Expected};
 use redis_client_bench::workload::commands::{Keyspace, Operation, Workload};
 use redis_client_bench::workload::{Failure, Load, measure, open, runs_on};
 
@@ -149,6 +152,39 @@ async fn a_value_that_changed_fails_verification_and_the_run() {
     client.set(keyspace.key(3), b"short").await.unwrap();
     let failure = measure(&client, &keyspace, &load(&[]), &mut auditor).await.unwrap_err();
     assert!(matches!(&failure, Failure::Command { kind: "protocol", .. }), "{failure}");
+}
+
+/// What a server really counts when commands are refused, run by scripts and in transactions.
+#[tokio::test(flavor = "multi_thread")]
+async fn rejected_commands_subcommands_scripts_and_transactions_are_told_apart() {
+    let (servers, guard) = common::standalone().await;
+    let mut auditor = auditor(&guard).await;
+    let client = Raw::connect(&servers, &Settings::default()).await.unwrap();
+    let (set, too_short) = (Command::set(b"rcb-audit:a", b"1"), Command::new("SET").arg("rcb-audit:a"));
+    let before = auditor.before().await.unwrap();
+    client.call(&set).await.unwrap();
+    client.call(&too_short).await.unwrap_err();
+    client.call(&Command::new("OBJECT").arg("ENCODING").arg("rcb-audit:a")).await.unwrap();
+    let script = Command::new("EVAL").arg("return redis.call('INCR', KEYS[1])").arg("1").arg("rcb-audit:n");
+    for _ in 0..3 {
+        client.call(&script).await.unwrap();
+    }
+    let incr = Command::new("INCR").arg("rcb-audit:n");
+    assert_eq!(client.transaction(&[incr, Command::get(b"rcb-audit:a"), Command::hkeys(b"rcb-audit:a")]).await.unwrap().len(), 3);
+    // The first is queued and never executed, so that it is in no count; the second is refused.
+    client.transaction(&[set, too_short]).await.unwrap_err();
+    let after = auditor.after().await.unwrap();
+    let usage = auditor.usage(&before, &after).unwrap();
+    assert_eq!(usage.rejected, BTreeMap::from([("set".to_owned(), 2)]));
+    assert_eq!(usage.failed, BTreeMap::from([("exec".to_owned(), 1), ("hkeys".to_owned(), 1)]));
+    let attempts = [("set", 3), ("object|encoding", 1), ("eval", 3), ("incr", 1), ("get", 1), ("hkeys", 1), ("multi", 2), ("exec", 2)];
+    let attempts = attempts.map(|(name, count)| (name.to_owned(), count)).into();
+    let expected = Expected { attempts, scripts: true, masters: 1, ..Expected::default() };
+    let audit = usage.audit(&expected);
+    assert!(audit.is_exact(), "{audit:?}");
+    assert_eq!((audit.workload, audit.by_scripts), (14, 3));
+    let audit = usage.audit(&Expected { scripts: false, ..expected });
+    assert_eq!(audit.deviations, ["the server executed or rejected 4 INCR, we counted 1"]);
 }
 
 /// Returns when the server has executed so many commands.

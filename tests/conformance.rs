@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use redis_client_bench::conformance::{self, Check, Report};
+use redis_client_bench::conformance::{self, Check, Outcome, Report};
 use redis_client_bench::drivers::{
     DRIVERS, Descriptor, Driver, Error, PipelineReach, Resp, Servers, Settings, Strategy, Topology, Visit, visit,
 };
@@ -57,6 +57,10 @@ fn assert_passed(reports: &[Report]) {
     assert!(!reports.is_empty() && failed.is_empty(), "{} of {} failed:\n{}", failed.len(), reports.len(), failed.join("\n"));
     for report in reports {
         println!("{report}");
+        // No other client gives the error of one command as that of the whole transaction.
+        let mut checks = report.checks.iter().filter(|check| check.name == "an_error_inside_a_transaction");
+        let whole = checks.any(|check| matches!(check.outcome, Outcome::Unsupported(_)));
+        assert_eq!(whole, report.subject.starts_with("fred"), "{report}");
     }
 }
 

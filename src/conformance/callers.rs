@@ -9,14 +9,14 @@ use super::{Checked, Fault, ensure};
 use crate::drivers::{Blob, Command, Error, Lanes, Pipelines, Reply};
 
 /// Waits for all tasks; the first fault is the check's.
-async fn all_done(mut tasks: JoinSet<Checked>) -> Checked {
+pub(super) async fn all_done(mut tasks: JoinSet<Checked>) -> Checked {
     while let Some(done) = tasks.join_next().await {
         done.map_err(|error| Fault::Failed(format!("a caller panicked: {error}")))??;
     }
     Ok(())
 }
 
-fn is<B: AsRef<[u8]>>(got: &Option<B>, expected: &[u8]) -> bool {
+pub(super) fn is<B: AsRef<[u8]>>(got: &Option<B>, expected: &[u8]) -> bool {
     got.as_ref().is_some_and(|got| got.as_ref() == expected)
 }
 

@@ -8,7 +8,7 @@ use crate::drivers::{Command, Error, Pipelines, Reply, Resp, ServerError, Value}
 use crate::net::Connection;
 
 /// All 256 byte values, with line ends in between that would split a frame.
-fn every_byte() -> Vec<u8> {
+pub(super) fn every_byte() -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..=255).collect();
     bytes.extend_from_slice(b"\r\n$3\r\n*1\r\n");
     bytes

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use futures_util::future::join_all;
 
 use super::Checked;
-use crate::drivers::{Command, Error, PipelineReplies, Pipelines, Servers};
+use crate::drivers::{Command, Error, PipelineReplies, Pipelines, Servers, Topology};
 
 /// A client under test.
 pub struct Context<'a, C> {
@@ -32,6 +32,14 @@ impl<'a, C: Pipelines> Context<'a, C> {
     /// A key for a pipeline called `pipeline`: on a cluster with hash tags where all keys must be of one slot.
     pub fn pipeline_key(&self, pipeline: &str, number: usize) -> Vec<u8> {
         if self.one_slot { self.key(format!("{{{pipeline}}}:{number}")) } else { self.key(format!("{pipeline}:{number}")) }
+    }
+
+    /// A key for a transaction called `transaction`: on a cluster with a hash tag, since all its keys must be of one slot.
+    pub fn transaction_key(&self, transaction: &str, number: usize) -> Vec<u8> {
+        match self.servers.topology {
+            Topology::Cluster => self.key(format!("{{transaction:{transaction}}}:{number}")),
+            Topology::Standalone => self.key(format!("transaction:{transaction}:{number}")),
+        }
     }
 
     pub async fn call(&self, command: Command) -> Result<C::Reply, Error> {

@@ -20,11 +20,12 @@ mod commands;
 mod connections;
 mod context;
 mod pipelines;
+mod transactions;
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::drivers::{Driver, Error, PipelineReach, Pipelines, Servers, Settings, Topology};
+use crate::drivers::{Driver, Error, PipelineReach, Servers, Settings, Topology, Transactions};
 use context::Context;
 
 /// The longest that one check may take. A check that takes longer hangs, and that is a failure.
@@ -138,7 +139,7 @@ async fn checked(name: &'static str, check: impl Future<Output = Checked>) -> Ch
 
 /// All checks of a connected client: one of our drivers, a window around it, or a client of your own.
 /// On a cluster `reach` says what a pipeline of it may hold.
-pub async fn check<C: Pipelines>(client: &C, servers: &Servers, reach: PipelineReach, prefix: &str) -> Vec<Check> {
+pub async fn check<C: Transactions>(client: &C, servers: &Servers, reach: PipelineReach, prefix: &str) -> Vec<Check> {
     let one_slot = servers.topology == Topology::Cluster && reach == PipelineReach::OneSlot;
     let context = Context::new(client, servers, prefix, one_slot);
     macro_rules! all {
@@ -160,6 +161,15 @@ pub async fn check<C: Pipelines>(client: &C, servers: &Servers, reach: PipelineR
         pipelines::an_empty_pipeline,
         pipelines::a_pipeline_of_a_thousand,
         pipelines::a_pipeline_across_slots,
+        transactions::the_replies_of_a_transaction,
+        transactions::an_empty_transaction,
+        transactions::a_transaction_of_a_thousand,
+        transactions::an_error_inside_a_transaction,
+        transactions::a_command_that_is_not_queued,
+        transactions::a_watched_key_that_changed,
+        transactions::transactions_are_atomic,
+        transactions::dropped_transactions,
+        transactions::a_transaction_across_slots,
         callers::a_thousand_callers,
         callers::pipelines_of_many_callers,
         callers::dropped_futures,

@@ -6,7 +6,9 @@ use std::sync::{Arc, OnceLock};
 
 use futures_util::future::join_all;
 
-use crate::drivers::{Blob, Command, Commands, Error, Lanes, PipelineReplies, Pipelines, Redirect, Reply, Resp, Servers, Transactions, Value};
+use crate::drivers::{
+    Blob, Command, Commands, Error, Lanes, PipelineReplies, Pipelines, Redirect, Reply, Resp, Servers, Transactions, Value,
+};
 use crate::net::{Address, Connection, Endpoint};
 use crate::resp::{SLOTS, key_slot};
 
@@ -246,7 +248,9 @@ fn one_slot(commands: &[Command]) -> Result<Option<u16>, Error> {
     let first = slots.next();
     match slots.all(|slot| Some(slot) == first) {
         true => Ok(first),
-        false => Err(Error::Client("a transaction on a cluster needs keys of one slot; give them a common part in braces, as {user}:1".into())),
+        false => {
+            Err(Error::Client("a transaction on a cluster needs keys of one slot; give them a common part in braces, as {user}:1".into()))
+        }
     }
 }
 

@@ -95,7 +95,7 @@ pub async fn measure<C: Commands>(client: &C, keyspace: &Arc<Keyspace>, load: &L
     let after = in_time(tokio::time::timeout(deadline, auditor.after()).await)?;
     let server = auditor.usage(&before, &after).map_err(no_audit)?;
     let calls = BTreeMap::from([(keyspace.command().to_owned(), operations)]);
-    let audit = server.audit(&Expected { calls, checkout: load.checkout, masters: auditor.masters() });
+    let audit = server.audit(&Expected::exactly(calls, load.checkout, auditor.masters()));
     if !audit.is_exact() {
         return Err(Failure::Audit(audit.deviations.join("; ")));
     }

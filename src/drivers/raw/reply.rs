@@ -116,3 +116,35 @@ impl Reply for Frame {
         parse(&self.0).map_err(|error| Error::Protocol(error.to_string()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frames(frames: &[&'static str]) -> Vec<Bytes> {
+        frames.iter().map(|frame| Bytes::from_static(frame.as_bytes())).collect()
+    }
+
+    #[test]
+    fn the_elements_of_exec_are_the_replies_with_errors_in_their_place() {
+        let exec = "*4\r\n+OK\r\n-ERR no\r\n*2\r\n$1\r\na\r\n:1\r\n$-1\r\n";
+        let replies = executed(frames(&["+OK\r\n", "+QUEUED\r\n", "+QUEUED\r\n", "+QUEUED\r\n", "+QUEUED\r\n", exec])).unwrap();
+        let values: Vec<_> = replies.into_iter().map(|reply| reply.and_then(Reply::into_value)).collect();
+        let list = Value::Array(vec![Value::Blob(b"a".to_vec()), Value::Int(1)]);
+        assert_eq!(values, [Ok(Value::Simple("OK".into())), Err(Error::server("ERR no")), Ok(list), Ok(Value::Nil)]);
+    }
+
+    #[test]
+    fn a_transaction_fails_as_a_whole_for_the_first_reason_it_was_given() {
+        let refused = ["+OK\r\n", "+QUEUED\r\n", "-ERR first\r\n", "-ERR second\r\n", "-EXECABORT because\r\n"];
+        assert_eq!(executed(frames(&refused)).unwrap_err(), Error::server("ERR first"));
+        let denied = ["-NOPERM no multi\r\n", "+OK\r\n", "-ERR EXEC without MULTI\r\n"];
+        assert_eq!(executed(frames(&denied)).unwrap_err(), Error::server("NOPERM no multi"));
+        for nil in ["*-1\r\n", "_\r\n"] {
+            assert_eq!(executed(frames(&["+OK\r\n", "+QUEUED\r\n", nil])).unwrap_err(), Error::aborted());
+        }
+        for wrong in ["*0\r\n", "*2\r\n:1\r\n:2\r\n", "+OK\r\n"] {
+            assert_eq!(executed(frames(&["+OK\r\n", "+QUEUED\r\n", wrong])).unwrap_err().kind(), "protocol", "{wrong}");
+        }
+    }
+}

@@ -14,14 +14,16 @@ impl From<redis::ServerError> for Error {
 
 impl From<RedisError> for Error {
     fn from(error: RedisError) -> Self {
-        // An aborted transaction carries the errors of the commands that the server refused to queue.
-        if let (ErrorKind::Server(ServerErrorKind::ExecAbort), Some([(_, first), ..])) = (error.kind(), error.clone().into_server_errors().as_deref()) {
-            return first.clone().into();
-        }
         let error = match redis::ServerError::try_from(error) {
             Ok(reply) => return reply.into(),
             Err(other) => other,
         };
+        // An aborted transaction holds the errors of the commands that the server refused to queue.
+        if let ErrorKind::Server(ServerErrorKind::ExecAbort) = error.kind()
+            && let Some([(_, first), ..]) = error.clone().into_server_errors().as_deref()
+        {
+            return first.clone().into();
+        }
         let text = error.to_string();
         if error.is_timeout() {
             return Error::Timeout(text);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::drivers::{Command, Commands, Error, Lanes, PipelineReplies, Pipelines, Reply, Settings, Strategy, Value};
+use crate::drivers::{Command, Commands, Error, Lanes, PipelineReplies, Pipelines, Reply, Settings, Strategy, Transactions, Value};
 use crate::window::{Clock, Timer, Window};
 
 /// A reply that is the common form already.
@@ -114,6 +114,12 @@ impl Pipelines for Fake {
             None => Lanes::EachCall,
             Some(handles) => Lanes::Handles(vec![self.clone(); handles]),
         }
+    }
+}
+
+impl Transactions for Fake {
+    async fn transaction(&self, commands: &[Command]) -> Result<PipelineReplies<Plain>, Error> {
+        self.exchange(commands).await
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::fake::{Fake, Manual, settings, settle, spawn_call, window};
-use crate::drivers::{Command, Commands, Error, Pipelines, Scope, Strategy};
+use crate::drivers::{Command, Commands, Error, Pipelines, Scope, Strategy, Transactions};
 use crate::window::{Flushes, Window};
 
 #[tokio::test]
@@ -245,7 +245,8 @@ async fn blocking_commands_transactions_and_pipelines_pass_by() {
     }
     let pipeline = [Command::get(b"p"), Command::get(b"q")];
     assert_eq!(window.pipeline(&pipeline).await.unwrap().len(), 2);
-    assert_eq!(fake.batches(), [vec!["x"], vec!["x"], vec!["x"], vec!["p", "q"]]);
+    assert_eq!(window.transaction(&pipeline).await.unwrap().len(), 2);
+    assert_eq!(fake.batches(), [vec!["x"], vec!["x"], vec!["x"], vec!["p", "q"], vec!["p", "q"]]);
     assert!(!waiting.is_finished(), "they did not flush the window either");
     clock.end_windows();
     assert_eq!(waiting.await.unwrap().unwrap(), "a");
