@@ -152,33 +152,15 @@ pub(super) fn has_subcommands(name: &str) -> bool {
 }
 
 /// Whether the command ends its connection, or turns it from request and reply to something else.
-pub(super) fn changes_connection(name: &str) -> bool {
-    matches!(
-        name.to_ascii_uppercase().as_str(),
-        "SUBSCRIBE"
-            | "PSUBSCRIBE"
-            | "SSUBSCRIBE"
-            | "UNSUBSCRIBE"
-            | "PUNSUBSCRIBE"
-            | "SUNSUBSCRIBE"
-            | "MONITOR"
-            | "SYNC"
-            | "PSYNC"
-            | "MULTI"
-            | "EXEC"
-            | "DISCARD"
-            | "WATCH"
-            | "UNWATCH"
-            | "SELECT"
-            | "AUTH"
-            | "HELLO"
-            | "RESET"
-            | "QUIT"
-            | "SHUTDOWN"
-            | "ASKING"
-            | "READONLY"
-            | "READWRITE"
-    )
+pub(super) fn changes_connection(words: &[String]) -> bool {
+    let upper = |place: usize| words.get(place).map(|word| word.to_ascii_uppercase()).unwrap_or_default();
+    match upper(0).as_str() {
+        "SUBSCRIBE" | "PSUBSCRIBE" | "SSUBSCRIBE" | "UNSUBSCRIBE" | "PUNSUBSCRIBE" | "SUNSUBSCRIBE" | "MONITOR" | "SYNC" | "PSYNC"
+        | "MULTI" | "EXEC" | "DISCARD" | "WATCH" | "UNWATCH" | "SELECT" | "AUTH" | "HELLO" | "RESET" | "QUIT" | "SHUTDOWN" | "ASKING"
+        | "READONLY" | "READWRITE" => true,
+        "CLIENT" => matches!(upper(1).as_str(), "REPLY" | "TRACKING" | "CACHING" | "PAUSE"),
+        _ => false,
+    }
 }
 
 #[cfg(test)]

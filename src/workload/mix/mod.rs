@@ -255,7 +255,7 @@ fn compile(spec: &CommandSpec, options: &MixOptions, patterns: &mut Vec<Pattern>
     if has_placeholder(name) {
         return Err(MixError::NameIsPlaceholder(spec.shown()));
     }
-    if check::changes_connection(name) {
+    if check::changes_connection(&spec.words) {
         return Err(MixError::ChangesConnection(spec.shown()));
     }
     let keys = spec.keys.unwrap_or(options.keys);
