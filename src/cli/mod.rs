@@ -4,6 +4,7 @@
 
 mod calibrate;
 mod drivers;
+mod load;
 mod target;
 
 use std::process::ExitCode;
@@ -39,6 +40,9 @@ enum Verb {
     Target(target::Arguments),
     /// Measure the instrument: clock, timer, allocator, harness tax, and the floor against redis-benchmark
     Calibrate(calibrate::Arguments),
+    /// Send a mix of commands through a client: closed loop or at a set rate, every command counted, timed and checked
+    #[command(disable_help_flag = true, after_help = load::EXAMPLES)]
+    Load(Box<load::Arguments>),
 }
 
 /// Parses the command line and does what it says.
@@ -48,6 +52,7 @@ pub fn run() -> ExitCode {
         Verb::Drivers(arguments) => drivers::run(&arguments),
         Verb::Target(arguments) => target::run(&arguments),
         Verb::Calibrate(arguments) => calibrate::run(&arguments),
+        Verb::Load(arguments) => load::run(&arguments),
     };
     match outcome {
         Ok(code) => code,

@@ -33,8 +33,12 @@ pub fn table(record: &Record) -> String {
             Outcome::Failed { reason } => note(row, &format!("FAILED: {reason}")),
         });
     }
-    let lines: Vec<String> = table.to_string().lines().map(|line| line.trim_end().to_owned()).collect();
-    lines.join("\n")
+    lines(&table)
+}
+
+/// The table's text without trailing blanks.
+pub(super) fn lines(table: &Table) -> String {
+    table.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
 fn measured(record: &Record, row: &Row) -> Vec<TableCell> {
@@ -72,7 +76,7 @@ fn note(row: &Row, text: &str) -> Vec<TableCell> {
 }
 
 /// A whole number with a comma at every third digit.
-fn grouped(number: f64) -> String {
+pub(super) fn grouped(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut out = String::new();
     for (index, digit) in digits.chars().enumerate() {

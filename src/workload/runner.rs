@@ -7,8 +7,8 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 
 use super::commands::{Keyspace, Workload};
-use super::run::{Failure, Load, Run, measure};
 use super::connect::{Connected, Use, connect};
+use super::run::{Failure, Load, Run, measure};
 use crate::drivers::{Commands, Driver, Error, Servers, Settings, UnknownDriver, Visit};
 use crate::target::audit::Auditor;
 use crate::window::Flushes;

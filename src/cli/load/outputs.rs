@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
@@ -130,13 +130,12 @@ pub struct Interval {
 
 /// The intervals as an HdrHistogram log, which HdrHistogram's own tools read. Values are nanoseconds, the maxima milliseconds.
 pub fn hdr_log(started: SystemTime, intervals: &[Interval], out: &mut dyn Write) -> io::Result<()> {
-    let since = started.duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut serializer = V2DeflateSerializer::new();
     let mut out = out;
     let mut writer = IntervalLogWriterBuilder::new()
         .add_comment("rcb load: latencies in nanoseconds")
-        .with_start_time(since)
-        .with_base_time(since)
+        .with_start_time(started)
+        .with_base_time(started)
         .with_max_value_divisor(1e6)
         .begin_log_with(&mut out, &mut serializer)?;
     for interval in intervals {

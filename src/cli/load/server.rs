@@ -46,11 +46,7 @@ pub struct ServerArgs {
 impl ServerArgs {
     /// `target` with the URL that these flags stand for, if there are any.
     pub fn apply(&self, target: &TargetArgs) -> Result<TargetArgs, String> {
-        let named = self.host.is_some()
-            || self.port.is_some()
-            || self.socket.is_some()
-            || self.database.is_some()
-            || self.tls;
+        let named = self.host.is_some() || self.port.is_some() || self.socket.is_some() || self.database.is_some() || self.tls;
         if !named {
             if self.user.is_some() {
                 return Err("--user is for a server named by -h, -p or -s; put the login into the URL, or name the server so".to_owned());
@@ -124,7 +120,8 @@ mod tests {
         assert_eq!(found.username.as_deref(), Some("al:ice"));
         assert_eq!(found.password.as_ref().map(Secret::reveal), Some("p@ss/wo rd%#?"));
         assert_eq!(found.database, 3);
-        let tls = endpoint(ServerArgs { tls: true, cacert: Some("/a b/ca.pem".into()), insecure: true, ..ServerArgs::default() }).tls.unwrap();
+        let tls =
+            endpoint(ServerArgs { tls: true, cacert: Some("/a b/ca.pem".into()), insecure: true, ..ServerArgs::default() }).tls.unwrap();
         assert_eq!((tls.ca, tls.insecure), (Some("/a b/ca.pem".into()), true));
         let socket = endpoint(ServerArgs { socket: Some("/tmp/a.sock".into()), ..ServerArgs::default() });
         assert_eq!(socket.address, Address::Unix("/tmp/a.sock".into()));

@@ -293,7 +293,9 @@ mod tests {
 
     #[test]
     fn what_is_no_schedule_is_told() {
-        for (text, part) in [("10", "time=rate"), ("0=a", "time=rate"), ("0=-1", "time=rate"), ("5=1,5=2", "in order"), ("0=0,1=0", "every rate")] {
+        for (text, part) in
+            [("10", "time=rate"), ("0=a", "time=rate"), ("0=-1", "time=rate"), ("5=1,5=2", "in order"), ("0=0,1=0", "every rate")]
+        {
             let error = text.parse::<Schedule>().unwrap_err();
             assert!(error.contains(part), "{text}: {error}");
         }

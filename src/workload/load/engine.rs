@@ -66,10 +66,21 @@ pub struct Kept {
     pub sent: u64,
     /// Due and not sent at the moment when the last one was due.
     pub backlog: u64,
+    /// Callers that there were.
+    pub callers: usize,
     /// How long the offered commands take at the planned rate.
     pub span: Duration,
     /// How late we ourselves released them, nanoseconds.
     pub lateness: Histogram<u64>,
+}
+
+impl Kept {
+    /// Whether client and server could not keep up: when the last command was due, more than 1 % of all were not sent, and
+    /// more than one for each caller.
+    #[must_use]
+    pub fn overloaded(&self) -> bool {
+        self.backlog > self.offered / 100 && self.backlog > self.callers as u64
+    }
 }
 
 /// What came of a load.
@@ -331,6 +342,7 @@ fn kept(job: &Job, queue: &Queue, lateness: Histogram<u64>, mut plan: Arrivals) 
         offered: commands(queue.released()),
         sent: commands(queue.taken()),
         backlog: commands(queue.backlog_at_end()),
+        callers: job.callers,
         span,
         lateness,
     }

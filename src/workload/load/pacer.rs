@@ -144,13 +144,7 @@ impl Pacer {
     }
 }
 
-fn release_all(
-    mut plan: Arrivals,
-    queue: &Queue,
-    start: Instant,
-    end: Option<Duration>,
-    stop: &AtomicBool,
-) -> Histogram<u64> {
+fn release_all(mut plan: Arrivals, queue: &Queue, start: Instant, end: Option<Duration>, stop: &AtomicBool) -> Histogram<u64> {
     let mut lateness = histogram();
     let ends = |planned: &Duration| end.is_none_or(|end| *planned < end);
     while let Some(planned) = plan.peek().filter(ends).filter(|_| plan.drawn() < queue.most) {

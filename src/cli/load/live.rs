@@ -1,0 +1,91 @@
+//! The line of each second: plain lines in a pipe, a bar above them on a terminal.
+
+use std::io::IsTerminal;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::measure::Latency;
+use crate::workload::load::engine::Job;
+use crate::workload::load::ticker::Tick;
+
+/// Where the lines go.
+pub struct Live {
+    bar: Option<ProgressBar>,
+    commands: Option<u64>,
+    time: Option<f64>,
+}
+
+const STEPS: u64 = 1000;
+
+pub const HEADER: &str =
+    "       Test time      Total commands        Total errors    Command rate   Cache hits/s   Invalid./s  p50 lat. (msec)";
+
+impl Live {
+    /// Prints the header and begins.
+    pub fn start(job: &Job) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(Some(STEPS), ProgressDrawTarget::stderr());
+            if let Ok(style) = ProgressStyle::with_template("{bar:40} {percent:>3} %  {msg}") {
+                bar.set_style(style);
+            }
+            bar
+        });
+        let live = Self { bar, commands: job.commands, time: job.time.map(|time| time.as_secs_f64()) };
+        live.print(HEADER);
+        live
+    }
+
+    /// How much of the run is done, 0 to 1.
+    fn done(&self, commands: u64, seconds: f64) -> f64 {
+        let by_count = self.commands.map_or(0.0, |all| commands as f64 / all as f64);
+        let by_time = self.time.map_or(0.0, |all| seconds / all);
+        by_count.max(by_time).min(1.0)
+    }
+
+    /// The line of an interval.
+    pub fn tick(&self, tick: &Tick<'_>) {
+        let second = tick.second;
+        let ended = tick.commands + tick.errors;
+        let done = self.done(ended, second.to);
+        let errors = 100.0 * tick.errors as f64 / ended.max(1) as f64;
+        let rate = second.commands as f64 / (second.to - second.from).max(1e-9);
+        let p50 =
+            second.planned.or(second.service).map_or("-".to_owned(), |latency: Latency| format!("{:.3}", latency.p50_ns as f64 / 1e6));
+        // No driver caches on its side here, so there is nothing to count in these two columns.
+        let mut line = format!(
+            "{:>7.0}s [{:>5.1}%] {:>19} {:>10} [{:>5.1}%] {:>15.0} {:>14} {:>12} {:>16}",
+            second.to,
+            done * 100.0,
+            tick.commands,
+            tick.errors,
+            errors,
+            rate,
+            "-",
+            "-",
+            p50
+        );
+        if let Some(backlog) = second.backlog.filter(|&backlog| backlog > 0) {
+            line += &format!("   backlog {backlog}");
+        }
+        if let Some(bar) = &self.bar {
+            bar.set_position((done * STEPS as f64) as u64);
+            bar.set_message(format!("{rate:.0}/s"));
+        }
+        self.print(&line);
+    }
+
+    fn print(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(line),
+            None => eprintln!("{line}"),
+        }
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

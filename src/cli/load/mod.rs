@@ -1,0 +1,107 @@
+//! `rcb load`.
+
+mod args;
+mod live;
+mod outputs;
+mod plan;
+mod server;
+mod session;
+
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+pub use args::{Arguments, EXAMPLES};
+
+use super::{Failure, Outcome, print, provide_target};
+use crate::drivers::Topology;
+use crate::interrupt::{EXIT_INTERRUPTED, Graceful, interrupted};
+use crate::measure::{Environment, warnings};
+use crate::record::load::{LoadRecord, Status};
+use crate::report;
+use crate::target::Layout;
+use outputs::{Output, csv, hdr_log};
+use plan::Plan;
+use session::Session;
+
+/// Longest that the end may take after an interruption: waiting for the last replies, and removing the keys.
+const LONGEST_END: Duration = Duration::from_secs(45);
+
+pub fn run(arguments: &Arguments) -> Outcome {
+    let usage = Failure::Usage;
+    let mut plan = Plan::new(arguments).map_err(usage)?;
+    let mut target = arguments.server.apply(&arguments.target).map_err(usage)?;
+    if arguments.cluster {
+        match target.topology {
+            Some(Layout::Standalone) => return Err(usage("--cluster and --topology standalone contradict each other".to_owned())),
+            Some(_) => {}
+            None => target.topology = Some(Layout::CLUSTER),
+        }
+    }
+    let runs = plan.workloads.len() * plan.subjects.len() * plan.rounds;
+    if arguments.hdr_file.is_some() && runs > 1 {
+        return Err(usage(format!(
+            "--hdr-file is the log of one run, and this would be {runs}; --json-out-file holds the histograms of all"
+        )));
+    }
+    let open = |path: &Option<std::path::PathBuf>| path.as_deref().map(Output::open).transpose().map_err(usage);
+    let (json, hdr, table) = (open(&arguments.json_out_file)?, open(&arguments.hdr_file)?, open(&arguments.csv)?);
+
+    let environment = Environment::read();
+    let control = super::runtime(false)?;
+    let target = provide_target(&control, &target)?;
+    // After the target, so that on Ctrl-C the servers are still there for the last replies and for removing the keys.
+    let graceful = Graceful::register("interrupted; waiting for the last replies", LONGEST_END);
+    if arguments.cluster && target.topology() != Topology::Cluster {
+        return Err(usage("--cluster was given, but the target is a standalone server".to_owned()));
+    }
+    plan.for_topology(target.topology()).map_err(usage)?;
+    let told = warnings(&environment);
+    for line in &told {
+        eprintln!("warning: {line}");
+    }
+    for line in &plan.notices {
+        eprintln!("note: {line}");
+    }
+    let record = LoadRecord::new(environment, target.facts(), told, plan.asked.clone());
+    let started = SystemTime::now();
+    let mut session = Session::new(&control, &target, &plan, record, hdr.is_some()).map_err(Failure::Measurement)?;
+    session.check_commands()?;
+    session.run_all();
+    let (mut record, intervals) = session.finish();
+    control.block_on(target.shutdown());
+
+    record.complete = !interrupted();
+    if record.runs.len() > 1 {
+        print(&format!("\n{}", report::load::comparison(&record)));
+    }
+    let mut failed = record.runs.iter().any(has_failed);
+    let mut written = |output: Option<Output>, name: &str, content: &dyn Fn(&mut dyn std::io::Write) -> std::io::Result<()>| {
+        let Some(output) = output else { return };
+        match output.write(content) {
+            Ok(()) => eprintln!("{name} saved"),
+            Err(error) => {
+                failed = true;
+                eprintln!("error: {error}");
+            }
+        }
+    };
+    written(json, "JSON", &|mut out| record.write(&mut out));
+    written(hdr, "HdrHistogram log", &|out| hdr_log(started, &intervals, out));
+    written(table, "CSV", &|out| csv(&record, out));
+    let code = if interrupted() { EXIT_INTERRUPTED as u8 } else { u8::from(failed) };
+    drop(graceful);
+    if interrupted() {
+        // The process ends when the other cleanups have run.
+        std::thread::park_timeout(LONGEST_END);
+    }
+    Ok(ExitCode::from(code))
+}
+
+/// Whether a run ended otherwise than asked, or its figures can't be trusted.
+fn has_failed(run: &crate::record::load::LoadRun) -> bool {
+    let untrue = run.figures.as_ref().is_some_and(|figures| {
+        let wrong = figures.errors_by_kind.iter().any(|errors| errors.kind == "wrong-reply");
+        wrong || !figures.audit.is_exact()
+    });
+    untrue || !matches!(run.status, Status::Done | Status::Interrupted | Status::Unsupported)
+}

@@ -1,0 +1,313 @@
+//! The runs of one invocation: every driver once a round, in shuffled order, each on a fresh connection, runtime and keyspace.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use tokio::runtime::{Builder, Runtime};
+
+use super::live::Live;
+use super::outputs::Interval;
+use super::plan::{Plan, Subject, Workload};
+use crate::cli::{Failure, print};
+use crate::drivers::Error;
+use crate::interrupt::{interrupted, wait};
+use crate::measure::{Latency, peak_memory, reset_peak_memory};
+use crate::record::load::{ClientUsage, Distribution, EntryFigures, Figures, LoadRecord, LoadRun, Plan as Kept, Status};
+use crate::record::{CellSettings, RuntimeFlavour};
+use crate::report;
+use crate::target::Target;
+use crate::target::audit::{Auditor, ServerUsage};
+use crate::window::Flushes;
+use crate::workload::load::audited::expected;
+use crate::workload::load::engine::{Ended, Outcome};
+use crate::workload::load::keyspace::Keyspace;
+use crate::workload::load::loader::{Loader, open};
+use crate::workload::load::ticker::Observer;
+
+/// Longest that connecting, an INFO or closing may take.
+const LONGEST_STEP: Duration = Duration::from_secs(15);
+/// Longest that writing or removing all keys may take.
+const LONGEST_FILL: Duration = Duration::from_secs(600);
+
+pub struct Session<'a> {
+    control: &'a Runtime,
+    target: &'a Target,
+    plan: &'a Plan,
+    record: LoadRecord,
+    keyspace: Keyspace,
+    auditor: Auditor,
+    /// Filled by the observer of a run, when a log is wanted.
+    intervals: Option<Arc<Mutex<Vec<Interval>>>>,
+}
+
+/// A run that gave no figures.
+struct NoRun(Status, String);
+
+impl NoRun {
+    fn failed(reason: impl ToString) -> Self {
+        Self(if interrupted() { Status::Interrupted } else { Status::Failed }, reason.to_string())
+    }
+}
+
+/// What is known when a run has ended.
+struct Ran {
+    outcome: Outcome,
+    server: ServerUsage,
+    audit: crate::target::audit::Audit,
+    flushes: Option<Flushes>,
+    peak_memory: Option<u64>,
+}
+
+async fn within<T>(limit: Duration, what: &str, work: impl Future<Output = Result<T, Error>>) -> Result<T, String> {
+    tokio::select! {
+        done = tokio::time::timeout(limit, work) => match done {
+            Ok(done) => done.map_err(|error| format!("{what}: {error}")),
+            Err(_) => Err(format!("{what}: not done within {limit:?}")),
+        },
+        () = wait() => Err("interrupted".to_owned()),
+    }
+}
+
+impl<'a> Session<'a> {
+    pub fn new(control: &'a Runtime, target: &'a Target, plan: &'a Plan, record: LoadRecord, log: bool) -> Result<Self, String> {
+        let nodes = target.nodes.iter().map(|node| (node.role, node.endpoint.clone()));
+        let (keyspace, auditor) = control.block_on(async {
+            let keyspace = within(LONGEST_STEP, "no connection to the servers", Keyspace::connect(target)).await?;
+            let auditor = within(LONGEST_STEP, "no connection for the audit", Auditor::connect(nodes)).await?;
+            Ok::<_, String>((keyspace, auditor))
+        })?;
+        Ok(Self { control, target, plan, record, keyspace, auditor, intervals: log.then(Arc::default) })
+    }
+
+    /// Commands that the server does not know are the user's mistake.
+    pub fn check_commands(&self) -> Result<(), Failure> {
+        for workload in &self.plan.workloads {
+            let asking = within(LONGEST_STEP, "the commands could not be checked", self.keyspace.refused(&workload.mix));
+            if let Some((entry, error)) = self.control.block_on(asking).map_err(Failure::Measurement)? {
+                let label = &workload.mix.entries()[entry].label;
+                return Err(Failure::Usage(format!("the server does not take `{label}`: {error}")));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn run_all(&mut self) {
+        let mut random = StdRng::seed_from_u64(self.plan.job.seed);
+        let plan = self.plan;
+        for round in 1..=plan.rounds {
+            for workload in &plan.workloads {
+                let mut order: Vec<&Subject> = plan.subjects.iter().collect();
+                order.shuffle(&mut random);
+                for subject in order {
+                    if interrupted() {
+                        return;
+                    }
+                    self.run_one(workload, subject, round);
+                }
+            }
+        }
+    }
+
+    fn run_one(&mut self, workload: &Workload, subject: &Subject, round: usize) {
+        let plan = self.plan;
+        let driver = subject.driver;
+        eprintln!("\n{}", report::load::heading(driver, subject.settings.connections.get(), &workload.name, &plan.asked, round));
+        let ran = match &subject.unsupported {
+            Some(reason) => Err(NoRun(Status::Unsupported, reason.clone())),
+            None => self.execute(workload, subject),
+        };
+        let mut run = LoadRun {
+            workload: workload.name.clone(),
+            round,
+            driver: driver.name.to_owned(),
+            client: driver.client.to_owned(),
+            client_version: driver.version().to_owned(),
+            settings: CellSettings::new(driver, &subject.settings, self.target.topology()),
+            runtime: plan.runtime,
+            status: Status::Done,
+            reason: None,
+            figures: None,
+            rate: None,
+        };
+        match ran {
+            Ok(ran) => {
+                (run.status, run.reason) = status(&ran.outcome, plan.job.patience);
+                let figures = figures(workload, ran);
+                run.rate = Some(figures.rate());
+                run.figures = Some(Box::new(figures));
+            }
+            Err(NoRun(status, reason)) => {
+                run.status = status;
+                run.reason = Some(reason);
+            }
+        }
+        print(&report::load::summary(&run, &plan.asked));
+        self.record.runs.push(run);
+    }
+
+    fn execute(&mut self, workload: &Workload, subject: &Subject) -> Result<Ran, NoRun> {
+        let mix = &workload.mix;
+        self.control
+            .block_on(async {
+                within(LONGEST_FILL, "the keys could not be removed", self.keyspace.clear(mix)).await?;
+                if workload.prefill {
+                    within(LONGEST_FILL, "the keys could not be written", self.keyspace.prefill(mix)).await?;
+                }
+                Ok::<_, String>(())
+            })
+            .map_err(NoRun::failed)?;
+        reset_peak_memory();
+        let runtime = self.runtime().map_err(NoRun::failed)?;
+        let opening = open(subject.driver.name, &self.target.servers, &subject.settings).map_err(NoRun::failed)?;
+        let loader = runtime.block_on(within(LONGEST_STEP, "can't connect", opening)).map_err(NoRun::failed)?;
+        let ran = self.measure(&runtime, &*loader, workload, subject);
+        let closing = async { tokio::time::timeout(LONGEST_STEP, loader.close()).await };
+        // A client that does not close is left to the end of its runtime.
+        let _ = runtime.block_on(closing);
+        runtime.shutdown_timeout(Duration::from_secs(1));
+        ran
+    }
+
+    fn measure(&mut self, runtime: &Runtime, loader: &dyn Loader, workload: &Workload, subject: &Subject) -> Result<Ran, NoRun> {
+        let (plan, mix) = (self.plan, &workload.mix);
+        let threads = plan.runtime.workers;
+        if let Some(warm_up) = plan.warm_up() {
+            let warmed = runtime.block_on(loader.run(mix, &warm_up, threads, Box::new(|_| {}))).map_err(unsupported)?;
+            if let Some(first) = warmed.errors.first().filter(|_| !plan.job.continue_on_error) {
+                return Err(NoRun::failed(format!("the warm-up failed: {}", first.first)));
+            }
+            match warmed.ended {
+                Ended::Stalled => return Err(NoRun::failed(format!("no reply within {:?} in the warm-up", plan.job.patience))),
+                Ended::Interrupted => return Err(NoRun(Status::Interrupted, "interrupted in the warm-up".to_owned())),
+                Ended::Done | Ended::OnError => {}
+            }
+        }
+        let auditor = &mut self.auditor;
+        let before = self.control.block_on(within(LONGEST_STEP, "no audit", auditor.before())).map_err(NoRun::failed)?;
+        let flushed = loader.flushes();
+        let observer = observer(Live::start(&plan.job), self.intervals.clone());
+        let outcome = runtime.block_on(loader.run(mix, &plan.job, threads, observer)).map_err(unsupported)?;
+        let flushes = loader.flushes().zip(flushed).map(|(after, before)| after - before);
+        let peak_memory = peak_memory();
+        // Also after an interruption: the exact count is what it ends with.
+        let auditor = &mut self.auditor;
+        let after = self.control.block_on(async { tokio::time::timeout(LONGEST_STEP, auditor.after()).await });
+        let after = after.map_err(|_| NoRun::failed("no audit: a server did not answer INFO"))?;
+        let read = after.and_then(|after| Ok((self.auditor.usage(&before, &after)?, self.auditor.masters())));
+        let (server, audit) = match read {
+            Ok((server, masters)) => {
+                let audit = server.audit(&expected(mix, &plan.job, &outcome, subject.driver.checkout, masters));
+                (server, audit)
+            }
+            Err(error) => {
+                let deviations = vec![format!("the servers' counters could not be read: {error}")];
+                (ServerUsage::default(), crate::target::audit::Audit { deviations, ..Default::default() })
+            }
+        };
+        Ok(Ran { outcome, server, audit, flushes, peak_memory })
+    }
+
+    fn runtime(&self) -> Result<Runtime, String> {
+        let mut builder = match self.plan.runtime.flavour {
+            RuntimeFlavour::CurrentThread => Builder::new_current_thread(),
+            RuntimeFlavour::MultiThread => Builder::new_multi_thread(),
+        };
+        builder.worker_threads(self.plan.runtime.workers).enable_all().build().map_err(|error| format!("no tokio runtime: {error}"))
+    }
+
+    /// Removes the keys and gives the record, with the intervals of the log.
+    pub fn finish(self) -> (LoadRecord, Vec<Interval>) {
+        let Session { control, plan, record, keyspace, target, intervals, .. } = self;
+        control.block_on(async {
+            if !target.is_ours() {
+                for workload in &plan.workloads {
+                    let removing = tokio::time::timeout(LONGEST_FILL, keyspace.clear(&workload.mix));
+                    if let Err(error) = removing.await.unwrap_or_else(|_| Err(Error::timed_out(LONGEST_FILL))) {
+                        eprintln!("warning: keys under rcb:load: are left on the server: {error}");
+                    }
+                }
+            }
+            keyspace.close().await;
+        });
+        let intervals = intervals.map(|kept| std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner)));
+        (record, intervals.unwrap_or_default())
+    }
+}
+
+fn unsupported(error: Error) -> NoRun {
+    match error {
+        Error::Unsupported(_) => NoRun(Status::Unsupported, error.to_string()),
+        other => NoRun::failed(other),
+    }
+}
+
+fn observer(live: Live, log: Option<Arc<Mutex<Vec<Interval>>>>) -> Observer {
+    Box::new(move |tick| {
+        live.tick(tick);
+        if let Some(log) = &log {
+            let planned = &tick.counts.planned;
+            let latencies = if planned.is_empty() { tick.counts.service.clone() } else { planned.clone() };
+            let interval = Interval { from: tick.second.from, to: tick.second.to, latencies };
+            log.lock().unwrap_or_else(PoisonError::into_inner).push(interval);
+        }
+    })
+}
+
+fn status(outcome: &Outcome, patience: Duration) -> (Status, Option<String>) {
+    let first = || outcome.errors.first().map(|error| error.first.clone());
+    match outcome.ended {
+        Ended::Done => (Status::Done, None),
+        Ended::OnError => (Status::Error, first()),
+        Ended::Interrupted => (Status::Interrupted, Some("interrupted".to_owned())),
+        Ended::Stalled => (Status::Stalled, Some(format!("no reply within {patience:?}; {} commands got none", outcome.unanswered))),
+    }
+}
+
+fn figures(workload: &Workload, ran: Ran) -> Figures {
+    let Ran { outcome, server, audit, flushes, peak_memory } = ran;
+    let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    let total = outcome.total.total();
+    let entries = workload.mix.entries().iter().zip(&outcome.total.0).map(|(entry, counts)| EntryFigures {
+        command: entry.label.clone(),
+        ratio: entry.ratio,
+        commands: counts.done,
+        errors: counts.failed,
+        service: Distribution::of(&counts.service),
+        planned: Distribution::of(&counts.planned),
+    });
+    let entries = entries.collect();
+    let plan = outcome.kept.map(|kept| Kept {
+        offered: kept.offered,
+        offered_rate: kept.offered as f64 / kept.span.as_secs_f64().max(1e-9),
+        sent: kept.sent,
+        dropped: kept.offered.saturating_sub(kept.sent),
+        backlog: kept.backlog,
+        overloaded: kept.overloaded(),
+        lateness: Latency::of(&kept.lateness),
+    });
+    Figures {
+        duration: outcome.elapsed.as_secs_f64(),
+        commands: total.done,
+        errors: total.failed,
+        unanswered: outcome.unanswered,
+        errors_by_kind: outcome.errors,
+        plan,
+        service: Distribution::of(&total.service),
+        planned: Distribution::of(&total.planned),
+        entries,
+        seconds: outcome.seconds,
+        client: ClientUsage {
+            user_ns: nanos(outcome.client.user),
+            system_ns: nanos(outcome.client.system),
+            allocations: outcome.client.allocations.map(|allocations| allocations.count),
+            allocated_bytes: outcome.client.allocations.map(|allocations| allocations.bytes),
+            peak_memory,
+        },
+        server,
+        audit,
+        flushes,
+    }
+}
