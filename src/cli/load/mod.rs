@@ -54,7 +54,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     if arguments.cluster && target.topology() != Topology::Cluster {
         return Err(usage("--cluster was given, but the target is a standalone server".to_owned()));
     }
-    plan.for_topology(target.topology()).map_err(usage)?;
+    plan.for_target(target.is_ours(), target.topology()).map_err(usage)?;
     let told = warnings(&environment);
     for line in &told {
         eprintln!("warning: {line}");

@@ -21,6 +21,24 @@ const WARMUP_FROM: u64 = 1 << 62;
 const LONG_LISTS: u64 = 16;
 /// Presets that measure nothing on an empty keyspace.
 const READING: &[&str] = &["get", "hkeys", "hgetall", "lpop", "rpop", "spop", "zpopmin", "lrange"];
+/// Commands that no foreign server may be given: they reach beyond our own keys, or change the server itself.
+const DANGEROUS: &[&str] = &[
+    "flushall",
+    "flushdb",
+    "swapdb",
+    "config",
+    "debug",
+    "shutdown",
+    "replicaof",
+    "slaveof",
+    "failover",
+    "acl",
+    "module",
+    "save",
+    "bgsave",
+    "bgrewriteaof",
+    "cluster",
+];
 /// Commands whose slots are looked at, to see whether pipelines stay in one.
 const LOOKED_AT: u64 = 512;
 
@@ -52,7 +70,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// What the flags ask for; the drivers are checked against the topology when it is known, see [`Plan::for_topology`].
+    /// What the flags ask for; the drivers are checked against the topology when it is known, see [`Plan::for_target`].
     pub fn new(arguments: &Arguments) -> Result<Self, String> {
         let mut notices = Vec::new();
         let workloads = workloads(arguments, &mut notices)?;
@@ -121,8 +139,16 @@ impl Plan {
         Some(Job { commands: None, time: Some(time), first: WARMUP_FROM, ..self.job.clone() })
     }
 
-    /// Settles what depends on the topology.
-    pub fn for_topology(&mut self, topology: Topology) -> Result<(), String> {
+    /// Settles what depends on the target: whether the servers are our own, and their topology.
+    pub fn for_target(&mut self, ours: bool, topology: Topology) -> Result<(), String> {
+        let entries = self.workloads.iter().flat_map(|workload| workload.mix.entries());
+        let dangerous = |name: &str| DANGEROUS.contains(&name);
+        if let Some(entry) = entries.into_iter().find(|entry| !ours && dangerous(&entry.name)) {
+            return Err(format!(
+                "`{}` reaches beyond the keys under rcb: and the server is not ours; leave --url out, and a server is started for it",
+                entry.label
+            ));
+        }
         if topology == Topology::Cluster && (self.job.pipeline > 1 || self.job.transaction) {
             let scattered = self.workloads.iter().find(|workload| !in_one_slot(&workload.mix));
             let limited = self.subjects.iter().find(|subject| subject.driver.pipeline_reach == PipelineReach::OneSlot);
@@ -160,47 +186,45 @@ fn in_one_slot(mix: &Mix) -> bool {
 }
 
 fn workloads(arguments: &Arguments, notices: &mut Vec<String>) -> Result<Vec<Workload>, String> {
-    let mut planned: Vec<(String, Vec<CommandSpec>, bool, usize)> = Vec::new();
-    let fields = arguments.hash_fields.get();
+    let mut planned: Vec<(String, Vec<CommandSpec>, bool)> = Vec::new();
     if let Some((ratio, size)) = arguments.mix_large {
-        planned.push(("small and large replies".to_owned(), large_mix(ratio, size), true, fields));
+        planned.push(("small and large replies".to_owned(), large_mix(ratio, size), true));
     }
     for name in &arguments.tests {
         let mut spec = preset(name).map_err(|error| error.to_string())?;
         let name = name.trim().to_ascii_lowercase();
         let reads = READING.iter().any(|reading| name.starts_with(reading));
-        let length = name.strip_prefix("lrange_").and_then(|length| length.parse().ok());
-        if length.is_some() {
+        if name.starts_with("lrange") {
             spec.keys = Some(arguments.keys.min(LONG_LISTS));
         }
         if reads && !arguments.prefill {
             notices.push(format!("{name}: all keys are written before the run, or there would be nothing to read"));
         }
-        planned.push((name, vec![spec], arguments.prefill || reads, length.unwrap_or(fields)));
+        planned.push((name, vec![spec], arguments.prefill || reads));
     }
     if !arguments.commands.is_empty() {
         let parsed: Result<Vec<_>, _> = arguments.commands.iter().map(|text| CommandSpec::parse(text)).collect();
         let mut specs = parsed.map_err(|error| error.to_string())?;
         Mix::ratios(&mut specs, &arguments.ratios).map_err(|error| error.to_string())?;
-        planned.push((name_of(&arguments.commands), specs, arguments.prefill, fields));
+        planned.push((name_of(&arguments.commands), specs, arguments.prefill));
     }
     if !arguments.words.is_empty() {
         let spec = CommandSpec::new(&arguments.words);
-        planned.push((arguments.words.join(" "), vec![spec], arguments.prefill, fields));
+        planned.push((arguments.words.join(" "), vec![spec], arguments.prefill));
     }
     if planned.is_empty() {
         return Err("nothing to send; name a command (rcb load SET __key__ __data__), --cmd, or a preset (-t get,set)".to_owned());
     }
     planned
         .into_iter()
-        .map(|(name, specs, prefill, hash_fields)| {
+        .map(|(name, specs, prefill)| {
             let options = MixOptions {
                 seed: arguments.random_seed,
                 keys: arguments.keys,
                 distribution: arguments.key_distribution,
                 data: arguments.data,
                 field_range: arguments.field_range,
-                hash_fields,
+                hash_fields: arguments.hash_fields.get(),
                 prefilled: prefill,
             };
             let (mix, told) = Mix::new(specs, options).map_err(|error| error.to_string())?;

@@ -171,7 +171,12 @@ impl ServerUsage {
             let counted: u64 = listed.iter().map(|name| count(self, name)).sum();
             let more = counted.saturating_sub(wanted);
             let unanswered = more.min(expected.unanswered - audit.unanswered);
-            if more > 0 && expected.scripts && !names.iter().any(|name| SCRIPTS.contains(name)) {
+            if more > 0 && names.iter().any(|name| expected.checkout.contains(name)) {
+                // A workload of PING over a pool that checks with PING: the surplus is the pool's, bounded as ever.
+                audit.checkout += more;
+            } else if more > 0 && names.iter().any(|name| is_housekeeping(name)) {
+                audit.housekeeping += more;
+            } else if more > 0 && expected.scripts && !names.iter().any(|name| SCRIPTS.contains(name)) {
                 audit.by_scripts += more;
             } else if counted >= wanted && more == unanswered {
                 audit.unanswered += unanswered;
@@ -317,6 +322,19 @@ mod tests {
         }
         let audit = usage(&[("get", 104)]).audit(&lost(3));
         assert_eq!(audit.deviations, ["the server executed or rejected 104 GET, we counted 100 and got no answer to 3 commands"]);
+    }
+
+    #[test]
+    fn a_workload_of_what_checkouts_send_too_is_exact_up_to_one_of_theirs_each() {
+        let wanted = expected(&[("ping", 100)], &["unwatch", "ping"]);
+        let audit = usage(&[("ping", 200), ("unwatch", 100)]).audit(&wanted);
+        assert!(audit.is_exact(), "{audit:?}");
+        assert_eq!((audit.workload, audit.checkout), (100, 200));
+        assert!(!usage(&[("ping", 301), ("unwatch", 100)]).audit(&wanted).is_exact());
+        assert!(!usage(&[("ping", 99), ("unwatch", 100)]).audit(&wanted).is_exact());
+        let info = expected(&[("info", 100)], &[]);
+        assert!(usage(&[("info", 104)]).audit(&info).is_exact(), "our own INFOs");
+        assert!(!usage(&[("info", 1000)]).audit(&info).is_exact());
     }
 
     #[test]
