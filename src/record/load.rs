@@ -223,6 +223,8 @@ pub struct Plan {
     pub overloaded: bool,
     /// How late the harness itself released them.
     pub lateness: Option<Latency>,
+    /// CPU time of the harness for releasing them, nanoseconds; it is part of the client's.
+    pub pacer_cpu_ns: u64,
 }
 
 /// What this process used during a run.

@@ -287,6 +287,7 @@ fn figures(workload: &Workload, ran: Ran) -> Figures {
         backlog: kept.backlog,
         overloaded: kept.overloaded(),
         lateness: Latency::of(&kept.lateness),
+        pacer_cpu_ns: nanos(kept.pacer_cpu),
     });
     Figures {
         duration: outcome.elapsed.as_secs_f64(),

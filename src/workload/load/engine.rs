@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use super::arrivals::{Arrivals, OpenLoop};
 use super::errors::{ErrorCount, Errors};
 use super::issue::{Batch, Fault, Issue};
-use super::pacer::{Pacer, Queue};
+use super::pacer::{Paced, Pacer, Queue};
 use super::ticker::{Collected, Observer, Second, Ticker, Watched};
 use crate::interrupt::wait;
 use crate::measure::{Classes, Snapshot, Tally, Usage};
@@ -72,6 +72,8 @@ pub struct Kept {
     pub span: Duration,
     /// How late we ourselves released them, nanoseconds.
     pub lateness: Histogram<u64>,
+    /// CPU time that releasing them took; it is part of the client's.
+    pub pacer_cpu: Duration,
 }
 
 impl Kept {
@@ -297,9 +299,9 @@ pub async fn run<I: Issue>(issue: &I, mix: &Arc<Mix>, job: &Job, threads: usize,
     let pacer = plan.clone().zip(shared.queue.clone()).map(|(plan, queue)| Pacer::start(plan, queue, start, job.time, job.callers));
     let (ended, last) = supervise(&shared, &mut tasks, start, &progress).await;
     let client = snapshot.usage();
-    let lateness = pacer.map(Pacer::stop);
+    let paced = pacer.map(Pacer::stop);
     let Collected { total, seconds, observer } = ticker.stop();
-    let kept = shared.queue.as_ref().zip(lateness).zip(plan).map(|((queue, lateness), plan)| kept(job, queue, lateness, plan));
+    let kept = shared.queue.as_ref().zip(paced).zip(plan).map(|((queue, paced), plan)| kept(job, queue, paced, plan));
     let planned = match (&kept, ended) {
         (Some(kept), Ended::Done) => kept.span,
         _ => Duration::ZERO,
@@ -328,7 +330,7 @@ fn stretch(job: &Job) -> u64 {
     stretch.div_ceil(unit) * unit
 }
 
-fn kept(job: &Job, queue: &Queue, lateness: Histogram<u64>, mut plan: Arrivals) -> Kept {
+fn kept(job: &Job, queue: &Queue, paced: Paced, mut plan: Arrivals) -> Kept {
     let unit = job.pipeline as u64;
     let most = job.commands.unwrap_or(u64::MAX);
     let commands = |arrivals: u64| (arrivals * unit).min(most);
@@ -344,7 +346,8 @@ fn kept(job: &Job, queue: &Queue, lateness: Histogram<u64>, mut plan: Arrivals) 
         backlog: commands(queue.backlog_at_end()),
         callers: job.callers,
         span,
-        lateness,
+        lateness: paced.lateness,
+        pacer_cpu: paced.cpu,
     }
 }
 

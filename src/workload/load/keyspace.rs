@@ -4,7 +4,7 @@
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use crate::drivers::raw::Raw;
-use crate::drivers::{Command, Driver, Error, Pipelines, Servers, Settings};
+use crate::drivers::{Command, Driver, Error, Pipelines, Servers, Settings, Topology};
 use crate::net::Connection;
 use crate::resp::{Resp, Value, parse};
 use crate::target::Target;
@@ -49,7 +49,14 @@ impl Keyspace {
     /// The first that a command met.
     pub async fn clear(&self, mix: &Mix) -> Result<(), Error> {
         if !self.ours {
-            return self.send(mix.keys().map(|key| Command::new("DEL").arg(key))).await;
+            // On a cluster the keys of one command must be of one slot.
+            let together = if self.servers.topology == Topology::Cluster { 1 } else { CHUNK };
+            let mut keys = mix.keys().peekable();
+            let removals = std::iter::from_fn(|| {
+                keys.peek()?;
+                Some(keys.by_ref().take(together).fold(Command::new("DEL"), Command::arg))
+            });
+            return self.send(removals).await;
         }
         for endpoint in &self.servers.endpoints {
             ask(&mut Connection::open(endpoint, Resp::V2, true).await?, &Command::new("FLUSHALL")).await?;

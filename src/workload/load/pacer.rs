@@ -109,9 +109,17 @@ impl Queue {
     }
 }
 
+/// What the releasing was like.
+pub struct Paced {
+    /// How late each arrival was released, nanoseconds.
+    pub lateness: Histogram<u64>,
+    /// CPU time that the releasing took.
+    pub cpu: Duration,
+}
+
 /// The thread that releases.
 pub struct Pacer {
-    thread: thread::JoinHandle<Histogram<u64>>,
+    thread: thread::JoinHandle<Paced>,
     stop: Arc<AtomicBool>,
 }
 
@@ -130,17 +138,17 @@ impl Pacer {
                 // Each of the waiting callers finds the plan at its end.
                 queue.due.add_permits(callers);
             }
-            lateness
+            Paced { lateness, cpu: thread_cpu() }
         });
         Self { thread, stop }
     }
 
-    /// Ends it at once and returns how late the releases were, nanoseconds.
+    /// Ends it at once.
     #[must_use]
-    pub fn stop(self) -> Histogram<u64> {
+    pub fn stop(self) -> Paced {
         self.stop.store(true, Ordering::Release);
         self.thread.thread().unpark();
-        self.thread.join().unwrap_or_else(|_| histogram())
+        self.thread.join().unwrap_or_else(|_| Paced { lateness: histogram(), cpu: Duration::ZERO })
     }
 }
 
@@ -168,6 +176,13 @@ fn release_all(mut plan: Arrivals, queue: &Queue, start: Instant, end: Option<Du
         }
     }
     lateness
+}
+
+/// CPU time of this thread.
+fn thread_cpu() -> Duration {
+    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID);
+    // Can't fail for the own thread.
+    time.map_or(Duration::ZERO, Duration::from)
 }
 
 /// Asks the kernel to wake this thread on time; by default it may be 50 µs late, see prctl(2), `PR_SET_TIMERSLACK`.
@@ -206,7 +221,7 @@ mod tests {
         let mut numbers: Vec<u64> = callers.join_all().await.into_iter().flatten().collect();
         numbers.sort_unstable();
         assert_eq!(numbers, (0..500).collect::<Vec<_>>());
-        assert_eq!((queue.backlog(), queue.taken(), pacer.stop().len()), (0, 500, 500));
+        assert_eq!((queue.backlog(), queue.taken(), pacer.stop().lateness.len()), (0, 500, 500));
     }
 
     #[tokio::test]
@@ -220,7 +235,7 @@ mod tests {
         assert_eq!((queue.released(), queue.backlog()), (200, 199));
         queue.end(1);
         assert_eq!(queue.take().await, None);
-        assert_eq!(pacer.stop().len(), 200);
+        assert_eq!(pacer.stop().lateness.len(), 200);
         assert_eq!(queue.backlog(), 199, "what was not taken stays counted");
     }
 }
