@@ -150,19 +150,22 @@ pub async fn a_watched_key_that_changed<C: Transactions>(context: &Context<'_, C
     left_as_before(context, &[&unwritten], &written).await
 }
 
-/// Two counters that are only ever raised together, by callers of transactions, while others look on.
+/// Two counters that are only ever raised together, by callers of transactions, while others look on. Between the two is a
+/// value so long that the server needs several reads for one transaction, and serves others between two reads.
 pub async fn transactions_are_atomic<C: Transactions>(context: &Context<'_, C>) -> Checked {
     const CALLERS: i64 = 16;
-    const ROUNDS: i64 = 50;
+    const ROUNDS: i64 = 20;
+    static LONG: [u8; 64 << 10] = [b'x'; 64 << 10];
     let keys = [0, 1].map(|number| context.transaction_key("atomic", number));
+    let between = Command::set(&context.transaction_key("atomic", 2), &LONG);
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..CALLERS {
         let (client, [first, second]) = (context.client.clone(), keys.clone());
-        let commands = [Command::new("INCR").arg(&first), Command::new("INCR").arg(&second)];
+        let commands = [Command::new("INCR").arg(&first), between.clone(), Command::new("INCR").arg(&second)];
         tasks.spawn(async move {
             let mut last = 0;
             for _ in 0..ROUNDS {
-                let [first, second] = client.transaction(&commands).await?.try_into().map_err(too_few)?;
+                let [first, _, second] = client.transaction(&commands).await?.try_into().map_err(too_few)?;
                 let (first, second) = (first?.into_value()?.as_int(), second?.into_value()?.as_int());
                 ensure!(first == second, "two counters raised together stood at {first:?} and {second:?}");
                 ensure!(first > Some(last), "a caller raised a counter from {last} to {first:?}");
