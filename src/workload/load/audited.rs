@@ -17,7 +17,14 @@ pub fn expected(mix: &Mix, job: &Job, outcome: &Outcome, checkout: &'static [&'s
         *attempts.entry(name).or_insert(0) += counts.done + refused;
     }
     if job.transaction {
-        calls.extend([("multi".to_owned(), outcome.batches), ("exec".to_owned(), outcome.batches)]);
+        let both = [("multi".to_owned(), outcome.batches), ("exec".to_owned(), outcome.batches)];
+        if outcome.unanswered == 0 {
+            calls.extend(both);
+        } else {
+            // What was refused as a whole: EXEC may have been rejected, and a client may send DISCARD after it.
+            attempts.extend(both);
+            attempts.entry("discard".to_owned()).or_insert(0);
+        }
     }
     // An error reply comes before or after the execution, so both together must fit. Without one the executed calls alone
     // do, so that redirections of a cluster, which are rejections too, need no account.
