@@ -43,7 +43,14 @@ struct State {
 
 enum Waiter {
     One(oneshot::Sender<Result<Bytes, Error>>),
-    Many { left: usize, frames: Vec<Bytes>, sender: oneshot::Sender<Result<Vec<Bytes>, Error>> },
+    Many(Many),
+}
+
+/// A pipeline whose replies are coming in.
+struct Many {
+    left: usize,
+    frames: Vec<Bytes>,
+    sender: oneshot::Sender<Result<Vec<Bytes>, Error>>,
 }
 
 impl Inner {
@@ -63,7 +70,7 @@ impl Inner {
         for waiter in waiting {
             match waiter {
                 Waiter::One(sender) => drop(sender.send(Err(reason.clone()))),
-                Waiter::Many { sender, .. } => drop(sender.send(Err(reason.clone()))),
+                Waiter::Many(many) => drop(many.sender.send(Err(reason.clone()))),
             }
         }
         self.bell.notify_one();
@@ -124,7 +131,7 @@ impl Shared {
     /// The frames that answer `count` commands.
     async fn many(&self, count: usize, encode: impl FnOnce(&mut Vec<u8>)) -> Result<Vec<Bytes>, Error> {
         let (sender, receiver) = oneshot::channel();
-        self.0.inner.enqueue(Waiter::Many { left: count, frames: Vec::with_capacity(count), sender }, encode)?;
+        self.0.inner.enqueue(Waiter::Many(Many { left: count, frames: Vec::with_capacity(count), sender }), encode)?;
         super::limited(self.0.timeout, async { receiver.await.unwrap_or_else(|_| Err(closed())) }).await
     }
 
@@ -220,44 +227,52 @@ async fn write_queued(inner: Arc<Inner>, mut socket: WriteHalf) {
 /// Hands out replies in the order of their commands.
 async fn read_replies(inner: Arc<Inner>, mut socket: ReadHalf, mut buffer: BytesMut) {
     let mut frames = Frames::default();
-    loop {
-        if let Err(error) = hand_out(&inner, &mut frames, &mut buffer) {
-            return inner.end(&error);
+    // The pipeline that the last reply belonged to, when it still lacks some: held here, its replies need no lock.
+    let mut current = None;
+    let reason = loop {
+        if let Err(error) = hand_out(&inner, &mut frames, &mut buffer, &mut current) {
+            break error;
         }
         match read_more(&mut socket, &mut buffer).await {
-            Ok(0) => return inner.end(&Error::Connection("the server closed the connection".into())),
+            Ok(0) => break Error::Connection("the server closed the connection".into()),
             Ok(_) => {}
-            Err(error) => return inner.end(&error),
+            Err(error) => break error,
         }
+    };
+    inner.end(&reason);
+    if let Some(many) = current {
+        // A failed send means that the caller gave up.
+        let _ = many.sender.send(Err(inner.lock().ended.clone().unwrap_or(reason)));
     }
 }
 
-/// Gives every whole frame of `buffer` to the caller it belongs to.
-fn hand_out(inner: &Inner, frames: &mut Frames, buffer: &mut BytesMut) -> Result<(), Error> {
+/// Gives every whole frame of `buffer` to the caller it belongs to. A failed send means that the caller gave up; the reply is
+/// dropped and the order kept.
+fn hand_out(inner: &Inner, frames: &mut Frames, buffer: &mut BytesMut, current: &mut Option<Many>) -> Result<(), Error> {
     while let Some(frame) = frames.next(buffer).map_err(|error| Error::Protocol(error.to_string()))? {
         // Pushes of RESP3 are nobody's reply.
         if frame.first() == Some(&b'>') {
             continue;
         }
-        let mut state = inner.lock();
-        let Some(waiter) = state.waiting.pop_front() else {
-            return Err(Error::Protocol("a reply that nobody asked for".into()));
-        };
-        // A failed send means that the caller gave up; the reply is dropped and the order kept.
-        match waiter {
-            Waiter::One(sender) => {
-                drop(state);
-                let _ = sender.send(Ok(frame));
-            }
-            Waiter::Many { left, frames: mut collected, sender } => {
-                collected.push(frame);
-                if left > 1 {
-                    state.waiting.push_front(Waiter::Many { left: left - 1, frames: collected, sender });
-                } else {
-                    drop(state);
-                    let _ = sender.send(Ok(collected));
+        let many = match current {
+            Some(many) => many,
+            None => {
+                let waiter = inner.lock().waiting.pop_front();
+                match waiter.ok_or_else(|| Error::Protocol("a reply that nobody asked for".into()))? {
+                    Waiter::One(sender) => {
+                        let _ = sender.send(Ok(frame));
+                        continue;
+                    }
+                    Waiter::Many(many) => current.insert(many),
                 }
             }
+        };
+        many.frames.push(frame);
+        many.left -= 1;
+        if many.left == 0
+            && let Some(many) = current.take()
+        {
+            let _ = many.sender.send(Ok(many.frames));
         }
     }
     Ok(())
