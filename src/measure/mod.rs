@@ -3,6 +3,7 @@
 //! Knows neither client nor workload.
 
 pub mod alloc;
+pub mod clock;
 mod environment;
 mod usage;
 
