@@ -23,6 +23,18 @@ impl From<RunError<RedisError>> for Error {
     }
 }
 
+impl crate::drivers::Subscribe for Bb8Redis {
+    type Subscriber = crate::drivers::NoSubscriber;
+
+    async fn subscriber(
+        servers: &Servers,
+        settings: &Settings,
+        options: &crate::drivers::SubscriberSettings,
+    ) -> Result<crate::drivers::NoSubscriber, Error> {
+        Self::DESCRIPTOR.pubsub.none_for(options.servers(servers).topology, settings.resp)
+    }
+}
+
 impl Driver for Bb8Redis {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "bb8-redis",
@@ -37,6 +49,11 @@ impl Driver for Bb8Redis {
         tells_connections: false,
         applied: |settings, _| Applied { nodelay: settings.nodelay(), response_timeout: ResponseTimeout::CrateDefault },
         pipeline_reach: PipelineReach::AnySlot,
+        pubsub: crate::drivers::PubSub::none(|_, _, _| {
+            Err(
+                "the crate drops no hint of pub/sub: its pool hands out connections for one command at a time; open a subscriber with redis-rs instead",
+            )
+        }),
         notes: &[
             "It takes no AsyncConnectionConfig: the response timeout of 500 ms and the queue of 50 stay, also when tuned.",
             "Every checkout sends PING and waits for it (test_on_check_out, as it ships), and arms a timer.",

@@ -6,8 +6,8 @@ use redis::AsyncCommands;
 
 use super::redis_rs::{self, RedisReply, connect};
 use super::{
-    Applied, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Resp, ResponseTimeout,
-    Servers, Settings, Topology,
+    Applied, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Publish, Resp,
+    ResponseTimeout, Servers, Settings, Topology,
 };
 
 /// The crate's pools: a connection belongs to one call at a time.
@@ -67,6 +67,16 @@ impl Commands for DeadpoolRedis {
     }
 }
 
+impl Publish for DeadpoolRedis {
+    async fn publish(&self, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+        checked_out!(self, connection => redis_rs::publish(&mut connection, channel, payload).await)
+    }
+
+    async fn spublish(&self, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+        checked_out!(self, connection => redis_rs::spublish(&mut connection, channel, payload).await)
+    }
+}
+
 impl Pipelines for DeadpoolRedis {
     async fn pipeline(&self, commands: &[Command]) -> Result<PipelineReplies<RedisReply>, Error> {
         checked_out!(self, connection => redis_rs::pipeline(&mut connection, commands).await)
@@ -97,6 +107,18 @@ fn clustered(servers: &Servers, settings: &Settings) -> Result<cluster::Pool, Er
     builder.build().map_err(|error| Error::Client(error.to_string()))
 }
 
+impl crate::drivers::Subscribe for DeadpoolRedis {
+    type Subscriber = crate::drivers::NoSubscriber;
+
+    async fn subscriber(
+        servers: &Servers,
+        settings: &Settings,
+        options: &crate::drivers::SubscriberSettings,
+    ) -> Result<crate::drivers::NoSubscriber, Error> {
+        Self::DESCRIPTOR.pubsub.none_for(options.servers(servers).topology, settings.resp)
+    }
+}
+
 impl Driver for DeadpoolRedis {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "deadpool-redis",
@@ -115,6 +137,9 @@ impl Driver for DeadpoolRedis {
             Topology::Cluster => Applied { nodelay: None, response_timeout: ResponseTimeout::CrateDefault },
         },
         pipeline_reach: PipelineReach::OneSlot,
+        pubsub: crate::drivers::PubSub::none(|_, _, _| {
+            Err("a pool hands out multiplexed connections for one command at a time; open a subscriber with redis-rs instead")
+        }),
         notes: &[
             "Every checkout costs a round trip that can't be turned off: UNWATCH and PING; on a cluster a PING to every master.",
             "On a cluster the profile tuned can't be applied: the crate takes no TCP_NODELAY (off), timeout (none), certificates or retry limits there.",

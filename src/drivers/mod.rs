@@ -3,11 +3,12 @@
 //! All that knows a client crate lives here and nowhere else. A driver never sees a workload, and a workload
 //! never names a client. `docs/DRIVERS.md` shows how to add one.
 //!
-//! Traits by capability: [`Commands`] (what every driver can), [`Pipelines`] (explicit pipelines) and
-//! [`Driver`] (how it is built and what it says of itself). Publish/subscribe and client caching are to be
-//! further traits beside them.
+//! Traits by capability: [`Commands`] (what every driver can), [`Pipelines`] (explicit pipelines), [`Publish`] and
+//! [`Subscribe`] (publish/subscribe) and [`Driver`] (how it is built and what it says of itself). Client caching is to be
+//! a further trait beside them.
 
 mod descriptor;
+mod pubsub;
 mod registry;
 mod settings;
 
@@ -22,6 +23,7 @@ pub mod raw;
 pub mod redis_rs;
 
 pub use descriptor::{Applied, Descriptor, PipelineReach};
+pub use pubsub::{Buffer, Event, Kind, Message, NoSubscriber, PubSub, Publish, Subscribe, Subscriber, SubscriberSettings, WhenFull};
 pub use registry::{DRIVERS, UnknownDriver, Visit, find, visit};
 pub use settings::{Profile, ResponseTimeout, Scope, Servers, Settings, Strategy, Topology};
 
@@ -104,7 +106,7 @@ pub trait Pipelines: Commands {
 }
 
 /// What can be measured: a client crate and one way of connecting with it.
-pub trait Driver: Pipelines {
+pub trait Driver: Pipelines + Publish + Subscribe {
     /// What the driver says of itself.
     const DESCRIPTOR: Descriptor;
 

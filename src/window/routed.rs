@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use futures_util::future::join_all;
 
-use crate::drivers::{Blob, Command, Commands, Error, Lanes, PipelineReplies, Pipelines, Redirect, Reply, Resp, Servers, Value};
+use crate::drivers::{Blob, Command, Commands, Error, Lanes, PipelineReplies, Pipelines, Publish, Redirect, Reply, Resp, Servers, Value};
 use crate::net::{Address, Connection, Endpoint};
 use crate::resp::{SLOTS, key_slot};
 
@@ -183,6 +183,25 @@ impl<C: Pipelines> Commands for Routed<C> {
         let node = self.node_of(command.slot());
         match node.client.call(command).await {
             Err(error) if error.redirect().is_some() => self.follow(command, node, error).await,
+            result => result,
+        }
+    }
+}
+
+/// Both go by the slot of the channel, as [`Command::key`] has it.
+impl<C: Pipelines + Publish> Publish for Routed<C> {
+    async fn publish(&self, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+        self.node_of(Some(key_slot(channel))).client.publish(channel, payload).await
+    }
+
+    async fn spublish(&self, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+        let node = self.node_of(Some(key_slot(channel)));
+        match node.client.spublish(channel, payload).await {
+            Err(error) if error.redirect().is_some() => {
+                let command = Command::new("SPUBLISH").arg(channel).arg(payload);
+                let reply = self.follow(&command, node, error).await?.into_value()?;
+                reply.as_int().and_then(|count| count.try_into().ok()).ok_or_else(|| Error::unexpected("a count", reply.kind()))
+            }
             result => result,
         }
     }

@@ -7,8 +7,8 @@ use fred::interfaces::{ClientLike, KeysInterface};
 use super::connect::{self, Serving};
 use super::{FredReply, calls};
 use crate::drivers::{
-    Applied, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Resp, Servers, Settings,
-    Topology,
+    Applied, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Publish, Resp, Servers,
+    Settings, Topology,
 };
 
 /// One client: one connection, or one to each master of a cluster.
@@ -48,6 +48,28 @@ impl Pipelines for Fred {
     }
 }
 
+impl Publish for Fred {
+    async fn publish(&self, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+        calls::publish(&self.client, channel, payload).await
+    }
+
+    async fn spublish(&self, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+        calls::spublish(&self.client, channel, payload).await
+    }
+}
+
+impl crate::drivers::Subscribe for Fred {
+    type Subscriber = crate::drivers::NoSubscriber;
+
+    async fn subscriber(
+        servers: &Servers,
+        settings: &Settings,
+        options: &crate::drivers::SubscriberSettings,
+    ) -> Result<crate::drivers::NoSubscriber, Error> {
+        Self::DESCRIPTOR.pubsub.none_for(options.servers(servers).topology, settings.resp)
+    }
+}
+
 impl Driver for Fred {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "fred",
@@ -62,6 +84,7 @@ impl Driver for Fred {
         tells_connections: true,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
+        pubsub: crate::drivers::PubSub::none(|_, _, _| Err("this driver opens no subscribers")),
         notes: super::NOTES,
     };
 

@@ -7,8 +7,8 @@ use fred::interfaces::{ClientLike, KeysInterface};
 use super::connect::{self, Serving};
 use super::{FredReply, calls};
 use crate::drivers::{
-    Applied, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Resp, Servers, Settings,
-    Topology,
+    Applied, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Publish, Resp, Servers,
+    Settings, Topology,
 };
 
 /// The crate's round-robin pool; each call takes the next client.
@@ -55,6 +55,28 @@ impl Pipelines for FredPool {
     }
 }
 
+impl Publish for FredPool {
+    async fn publish(&self, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+        calls::publish(self.pool.next(), channel, payload).await
+    }
+
+    async fn spublish(&self, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+        calls::spublish(self.pool.next(), channel, payload).await
+    }
+}
+
+impl crate::drivers::Subscribe for FredPool {
+    type Subscriber = crate::drivers::NoSubscriber;
+
+    async fn subscriber(
+        servers: &Servers,
+        settings: &Settings,
+        options: &crate::drivers::SubscriberSettings,
+    ) -> Result<crate::drivers::NoSubscriber, Error> {
+        Self::DESCRIPTOR.pubsub.none_for(options.servers(servers).topology, settings.resp)
+    }
+}
+
 impl Driver for FredPool {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "fred-pool",
@@ -69,6 +91,7 @@ impl Driver for FredPool {
         tells_connections: true,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
+        pubsub: crate::drivers::PubSub::none(|_, _, _| Err("this driver opens no subscribers")),
         notes: super::NOTES,
     };
 

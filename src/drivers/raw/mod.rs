@@ -20,8 +20,8 @@ pub use reply::Frame;
 pub use shared::Shared;
 
 use super::{
-    Applied, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Resp, ResponseTimeout, Scope,
-    Servers, Settings, Strategy, Topology,
+    Applied, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Publish, Resp,
+    ResponseTimeout, Scope, Servers, Settings, Strategy, Topology,
 };
 use crate::window::Routed;
 
@@ -97,6 +97,22 @@ impl Commands for RawNode {
 
     async fn call(&self, command: &Command) -> Result<Frame, Error> {
         on_node!(self, connection => connection.call(command).await)
+    }
+}
+
+/// The count of receivers that PUBLISH and SPUBLISH answer.
+fn receivers(frame: Frame) -> Result<u64, Error> {
+    let value = super::Reply::into_value(frame)?;
+    value.as_int().and_then(|count| count.try_into().ok()).ok_or_else(|| Error::unexpected("a count", value.kind()))
+}
+
+impl Publish for RawNode {
+    async fn publish(&self, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+        on_node!(self, connection => receivers(connection.words(&[b"PUBLISH", channel, payload]).await?))
+    }
+
+    async fn spublish(&self, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+        on_node!(self, connection => receivers(connection.words(&[b"SPUBLISH", channel, payload]).await?))
     }
 }
 
@@ -179,6 +195,16 @@ impl Commands for Raw {
     }
 }
 
+impl Publish for Raw {
+    async fn publish(&self, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+        on_topology!(self, client => client.publish(channel, payload).await)
+    }
+
+    async fn spublish(&self, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+        on_topology!(self, client => client.spublish(channel, payload).await)
+    }
+}
+
 impl Pipelines for Raw {
     async fn pipeline(&self, commands: &[Command]) -> Result<PipelineReplies<Frame>, Error> {
         on_topology!(self, client => client.pipeline(commands).await)
@@ -192,6 +218,18 @@ impl Pipelines for Raw {
             },
             Raw::Cluster(_) => Lanes::EachCall,
         }
+    }
+}
+
+impl crate::drivers::Subscribe for Raw {
+    type Subscriber = crate::drivers::NoSubscriber;
+
+    async fn subscriber(
+        servers: &Servers,
+        settings: &Settings,
+        options: &crate::drivers::SubscriberSettings,
+    ) -> Result<crate::drivers::NoSubscriber, Error> {
+        Self::DESCRIPTOR.pubsub.none_for(options.servers(servers).topology, settings.resp)
     }
 }
 
@@ -209,6 +247,7 @@ impl Driver for Raw {
         tells_connections: true,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
+        pubsub: crate::drivers::PubSub::none(|_, _, _| Err("this driver opens no subscribers")),
         notes: &[],
     };
 

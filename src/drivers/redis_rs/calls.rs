@@ -21,6 +21,16 @@ pub async fn hkeys<C: AsyncCommands>(connection: &mut C, key: &[u8]) -> Result<V
     Ok(connection.hkeys(key).await?)
 }
 
+/// `PUBLISH` through [`AsyncCommands`].
+pub async fn publish<C: AsyncCommands>(connection: &mut C, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+    Ok(connection.publish::<_, _, u64>(channel, payload).await?)
+}
+
+/// `SPUBLISH` through [`AsyncCommands`].
+pub async fn spublish<C: AsyncCommands>(connection: &mut C, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+    Ok(connection.spublish::<_, _, u64>(channel, payload).await?)
+}
+
 fn request(command: &Command) -> redis::Cmd {
     let mut request = redis::cmd(command.name());
     for argument in command.args() {
@@ -58,7 +68,8 @@ pub async fn hand_written<C: AsyncCommands>(connection: &mut C, key: &[u8], ops:
     Ok(bytes)
 }
 
-/// Implements [`Commands`](crate::drivers::Commands) and [`Pipelines`](crate::drivers::Pipelines) by taking a connection for
+/// Implements [`Commands`](crate::drivers::Commands), [`Pipelines`](crate::drivers::Pipelines) and
+/// [`Publish`](crate::drivers::Publish) by taking a connection for
 /// each call with `$take` and using it as `$place`.
 macro_rules! commands_through {
     ($driver:ty, $self:ident, $connection:ident = $take:expr, $place:expr, lanes = $lanes:expr) => {
@@ -97,6 +108,18 @@ macro_rules! commands_through {
 
             fn lanes(&$self) -> $crate::drivers::Lanes<Self> {
                 $lanes
+            }
+        }
+
+        impl $crate::drivers::Publish for $driver {
+            async fn publish(&$self, channel: &[u8], payload: &[u8]) -> Result<u64, $crate::drivers::Error> {
+                let mut $connection = $take;
+                $crate::drivers::redis_rs::publish(&mut $place, channel, payload).await
+            }
+
+            async fn spublish(&$self, channel: &[u8], payload: &[u8]) -> Result<u64, $crate::drivers::Error> {
+                let mut $connection = $take;
+                $crate::drivers::redis_rs::spublish(&mut $place, channel, payload).await
             }
         }
     };

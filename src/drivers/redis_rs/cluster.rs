@@ -32,6 +32,18 @@ fn builder(servers: &Servers, settings: &Settings) -> Result<ClusterClientBuilde
     })
 }
 
+impl crate::drivers::Subscribe for RedisRsCluster {
+    type Subscriber = crate::drivers::NoSubscriber;
+
+    async fn subscriber(
+        servers: &Servers,
+        settings: &Settings,
+        options: &crate::drivers::SubscriberSettings,
+    ) -> Result<crate::drivers::NoSubscriber, Error> {
+        Self::DESCRIPTOR.pubsub.none_for(options.servers(servers).topology, settings.resp)
+    }
+}
+
 impl Driver for RedisRsCluster {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "redis-rs-cluster",
@@ -46,6 +58,7 @@ impl Driver for RedisRsCluster {
         tells_connections: false,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::OneSlot,
+        pubsub: crate::drivers::PubSub::none(|_, _, _| Err("this driver opens no subscribers")),
         notes: &[
             "Its queues can't be changed: 100 requests to the one routing task, 50 to each node. More callers wait in them, also when tuned.",
             "As it ships: TCP_NODELAY off, no response timeout (unlike the crate's other connections), 16 retries up to 11 minutes apart; tuned: 3 retries at most 0.5 s apart.",

@@ -11,6 +11,18 @@ pub struct RedisRs(MultiplexedConnection);
 
 commands_through!(RedisRs, self, connection = self.0.clone(), connection, lanes = Lanes::Handles(vec![self.clone()]));
 
+impl crate::drivers::Subscribe for RedisRs {
+    type Subscriber = crate::drivers::NoSubscriber;
+
+    async fn subscriber(
+        servers: &Servers,
+        settings: &Settings,
+        options: &crate::drivers::SubscriberSettings,
+    ) -> Result<crate::drivers::NoSubscriber, Error> {
+        Self::DESCRIPTOR.pubsub.none_for(options.servers(servers).topology, settings.resp)
+    }
+}
+
 impl Driver for RedisRs {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "redis-rs",
@@ -25,6 +37,7 @@ impl Driver for RedisRs {
         tells_connections: true,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
+        pubsub: crate::drivers::PubSub::none(|_, _, _| Err("this driver opens no subscribers")),
         notes: &[
             "As it ships: TCP_NODELAY off, a timer of 500 ms per command, 50 requests in its queue.",
             "It does not reconnect: after a lost connection every call fails.",

@@ -25,6 +25,18 @@ fn config(settings: &Settings) -> ConnectionManagerConfig {
     }
 }
 
+impl crate::drivers::Subscribe for RedisRsManager {
+    type Subscriber = crate::drivers::NoSubscriber;
+
+    async fn subscriber(
+        servers: &Servers,
+        settings: &Settings,
+        options: &crate::drivers::SubscriberSettings,
+    ) -> Result<crate::drivers::NoSubscriber, Error> {
+        Self::DESCRIPTOR.pubsub.none_for(options.servers(servers).topology, settings.resp)
+    }
+}
+
 impl Driver for RedisRsManager {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "redis-rs-manager",
@@ -39,6 +51,7 @@ impl Driver for RedisRsManager {
         tells_connections: true,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
+        pubsub: crate::drivers::PubSub::none(|_, _, _| Err("this driver opens no subscribers")),
         notes: &[
             "As it ships: TCP_NODELAY off, a timer of 500 ms per command, 50 requests in its queue.",
             "After a lost connection calls wait for the reconnection, which gives up after 6 tries (at most 6.3 s); both profiles keep that.",

@@ -9,7 +9,7 @@ mod manager;
 mod pool;
 mod reply;
 
-pub(super) use calls::{commands_through, get, hand_written, hkeys, pipeline, query, set};
+pub(super) use calls::{commands_through, get, hand_written, hkeys, pipeline, publish, query, set, spublish};
 pub use cluster::RedisRsCluster;
 pub use connection::RedisRs;
 pub use manager::RedisRsManager;

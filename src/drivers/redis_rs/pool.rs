@@ -32,6 +32,18 @@ impl RedisRsPool {
 
 commands_through!(RedisRsPool, self, connection = self.next().clone(), connection, lanes = self.lanes());
 
+impl crate::drivers::Subscribe for RedisRsPool {
+    type Subscriber = crate::drivers::NoSubscriber;
+
+    async fn subscriber(
+        servers: &Servers,
+        settings: &Settings,
+        options: &crate::drivers::SubscriberSettings,
+    ) -> Result<crate::drivers::NoSubscriber, Error> {
+        Self::DESCRIPTOR.pubsub.none_for(options.servers(servers).topology, settings.resp)
+    }
+}
+
 impl Driver for RedisRsPool {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "redis-rs-pool",
@@ -46,6 +58,7 @@ impl Driver for RedisRsPool {
         tells_connections: true,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
+        pubsub: crate::drivers::PubSub::none(|_, _, _| Err("this driver opens no subscribers")),
         notes: &[
             "As it ships: TCP_NODELAY off, a timer of 500 ms per command, 50 requests in each connection's queue.",
             "The round robin is ours: the crate has no pool of multiplexed connections.",
