@@ -2,6 +2,7 @@
 
 pub mod commands;
 mod erased;
+pub mod pubsub;
 mod run;
 mod runner;
 

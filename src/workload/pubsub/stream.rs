@@ -75,6 +75,17 @@ impl std::ops::AddAssign for Tally {
     }
 }
 
+/// What an arrival was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// The first of its message.
+    New,
+    /// Another one of a message that had arrived.
+    Duplicate,
+    /// Of a message that was settled before; nobody can tell which of both it is.
+    Stale,
+}
+
 impl Stream {
     /// A stream that begins with number `first`, which must not have been published before the subscription was confirmed.
     #[must_use]
@@ -84,28 +95,29 @@ impl Stream {
 
     /// The message with this number arrived.
     #[inline]
-    pub fn arrive(&mut self, number: u64) {
+    pub fn arrive(&mut self, number: u64) -> Arrival {
         if number == self.next {
             self.next = number + 1;
             self.highest = self.next;
             self.received += 1;
+            Arrival::New
         } else {
-            self.out_of_line(number);
+            self.out_of_line(number)
         }
     }
 
     #[cold]
-    fn out_of_line(&mut self, number: u64) {
+    fn out_of_line(&mut self, number: u64) -> Arrival {
         if number > self.next {
             self.skip_to(number, true);
             self.next = number + 1;
             self.highest = self.next;
             self.received += 1;
-            return;
+            return Arrival::New;
         }
         if number < self.settled {
             self.stale += 1;
-            return;
+            return Arrival::Stale;
         }
         let place = self.gaps.partition_point(|gap| gap.end <= number);
         match self.gaps.get(place) {
@@ -116,8 +128,12 @@ impl Stream {
                     self.reordered += 1;
                 }
                 self.highest = self.highest.max(number + 1);
+                Arrival::New
             }
-            _ => self.duplicated += 1,
+            _ => {
+                self.duplicated += 1;
+                Arrival::Duplicate
+            }
         }
     }
 
