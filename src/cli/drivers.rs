@@ -116,7 +116,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     text.push(String::new());
     text.push("Publishing every driver can. A subscriber at one chosen node of a cluster can what it can at a server.".into());
     for entry in &entries {
-        let refusals = entry.pubsub.reasons().into_iter().map(|reason| format!("  - No subscriber: {reason}."));
+        let refusals = entry.pubsub.reasons().into_iter().map(|reason| format!("  - Unsupported subscriptions: {reason}."));
         let notes: Vec<_> = entry.notes.iter().map(|note| format!("  - {note}")).chain(refusals).collect();
         if !notes.is_empty() {
             text.push(format!("\n{}:", entry.name));
