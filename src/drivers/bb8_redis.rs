@@ -6,7 +6,10 @@ use futures_util::future::try_join_all;
 use redis::{AsyncCommands, RedisError};
 
 use super::redis_rs::{commands_through, connect};
-use super::{Applied, Descriptor, Driver, Error, Lanes, PipelineReach, Resp, ResponseTimeout, Servers, Settings, Topology};
+use super::{
+    Applied, Descriptor, Driver, Error, Lanes, NoSubscriber, PipelineReach, PubSub, Resp, ResponseTimeout, Servers, Settings, Subscribe,
+    SubscriberSettings, Topology,
+};
 
 /// The crate's pool: a connection belongs to one call at a time.
 #[derive(Clone)]
@@ -20,6 +23,14 @@ impl From<RunError<RedisError>> for Error {
             RunError::User(error) => error.into(),
             RunError::TimedOut => Error::Client("no pooled connection became ready in time".into()),
         }
+    }
+}
+
+impl Subscribe for Bb8Redis {
+    type Subscriber = NoSubscriber;
+
+    async fn subscriber(servers: &Servers, settings: &Settings, options: &SubscriberSettings) -> Result<NoSubscriber, Error> {
+        Self::DESCRIPTOR.pubsub.refuse(options.servers(servers).topology, settings.resp)
     }
 }
 
@@ -37,6 +48,11 @@ impl Driver for Bb8Redis {
         tells_connections: false,
         applied: |settings, _| Applied { nodelay: settings.nodelay(), response_timeout: ResponseTimeout::CrateDefault },
         pipeline_reach: PipelineReach::AnySlot,
+        pubsub: PubSub::none(|_, _, _| {
+            Err(
+                "the crate documents no pub/sub: its connections are handed out for one command at a time and receive no messages; subscribe with redis-rs",
+            )
+        }),
         notes: &[
             "It takes no AsyncConnectionConfig: the response timeout of 500 ms and the queue of 50 stay, also when tuned.",
             "Every checkout sends PING and waits for it (test_on_check_out, as it ships), and arms a timer.",

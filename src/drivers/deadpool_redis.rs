@@ -6,8 +6,8 @@ use redis::AsyncCommands;
 
 use super::redis_rs::{self, RedisReply, connect};
 use super::{
-    Applied, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Resp, ResponseTimeout,
-    Servers, Settings, Topology, Transactions,
+    Applied, Command, Commands, Descriptor, Driver, Error, Lanes, NoSubscriber, PipelineReach, PipelineReplies, Pipelines, PubSub, Publish,
+    Resp, ResponseTimeout, Servers, Settings, Subscribe, SubscriberSettings, Topology, Transactions,
 };
 
 /// The crate's pools: a connection belongs to one call at a time.
@@ -67,6 +67,16 @@ impl Commands for DeadpoolRedis {
     }
 }
 
+impl Publish for DeadpoolRedis {
+    async fn publish(&self, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+        checked_out!(self, connection => redis_rs::publish(&mut connection, channel, payload).await)
+    }
+
+    async fn spublish(&self, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+        checked_out!(self, connection => redis_rs::spublish(&mut connection, channel, payload).await)
+    }
+}
+
 impl Pipelines for DeadpoolRedis {
     async fn pipeline(&self, commands: &[Command]) -> Result<PipelineReplies<RedisReply>, Error> {
         checked_out!(self, connection => redis_rs::pipeline(&mut connection, commands).await)
@@ -103,6 +113,14 @@ fn clustered(servers: &Servers, settings: &Settings) -> Result<cluster::Pool, Er
     builder.build().map_err(|error| Error::Client(error.to_string()))
 }
 
+impl Subscribe for DeadpoolRedis {
+    type Subscriber = NoSubscriber;
+
+    async fn subscriber(servers: &Servers, settings: &Settings, options: &SubscriberSettings) -> Result<NoSubscriber, Error> {
+        Self::DESCRIPTOR.pubsub.refuse(options.servers(servers).topology, settings.resp)
+    }
+}
+
 impl Driver for DeadpoolRedis {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "deadpool-redis",
@@ -121,6 +139,11 @@ impl Driver for DeadpoolRedis {
             Topology::Cluster => Applied { nodelay: None, response_timeout: ResponseTimeout::CrateDefault },
         },
         pipeline_reach: PipelineReach::OneSlot,
+        pubsub: PubSub::none(|_, _, _| {
+            Err(
+                "the crate documents no pub/sub: its connections are handed out for one command at a time and receive no messages; subscribe with redis-rs",
+            )
+        }),
         notes: &[
             "Every checkout costs a round trip that can't be turned off: UNWATCH and PING; on a cluster a PING to every master.",
             "On a cluster the profile tuned can't be applied: the crate takes no TCP_NODELAY (off), timeout (none), certificates or retry limits there.",

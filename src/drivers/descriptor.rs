@@ -1,6 +1,6 @@
 //! What a driver says of itself, before anything is connected.
 
-use super::{Resp, ResponseTimeout, Settings, Topology};
+use super::{PubSub, Resp, ResponseTimeout, Settings, Topology};
 
 /// What one explicit pipeline may hold on a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +55,8 @@ pub struct Descriptor {
     pub applied: fn(&Settings, Topology) -> Applied,
     /// Reach of an explicit pipeline on a cluster.
     pub pipeline_reach: PipelineReach,
+    /// What it can subscribe to. Publishing every driver can.
+    pub pubsub: PubSub,
     /// What the profile `tuned` can't equalise, and anything else a reader of its figures must know.
     pub notes: &'static [&'static str],
 }

@@ -4,10 +4,11 @@
 //! never names a client. `docs/DRIVERS.md` shows how to add one.
 //!
 //! Traits by capability: [`Commands`] (what every driver can), [`Pipelines`] (explicit pipelines), [`Transactions`]
-//! (`MULTI` … `EXEC`) and [`Driver`] (how it is built and what it says of itself). Publish/subscribe and client caching
-//! are to be further traits beside them.
+//! (`MULTI` … `EXEC`), [`Publish`] and [`Subscribe`] (publish/subscribe) and [`Driver`] (how it is built and what it says of
+//! itself). Client caching is to be a further trait beside them.
 
 mod descriptor;
+mod pubsub;
 mod registry;
 mod settings;
 
@@ -22,6 +23,9 @@ pub mod raw;
 pub mod redis_rs;
 
 pub use descriptor::{Applied, Descriptor, PipelineReach};
+pub use pubsub::{
+    Buffer, Event, Kind, Message, NoSubscriber, PubSub, Publish, Subscribe, Subscriber, SubscriberSettings, WhenFull, receivers,
+};
 pub use registry::{DRIVERS, UnknownDriver, Visit, find, visit};
 pub use settings::{Profile, ResponseTimeout, Scope, Servers, Settings, Strategy, Topology};
 
@@ -118,7 +122,7 @@ pub trait Transactions: Pipelines {
 }
 
 /// What can be measured: a client crate and one way of connecting with it.
-pub trait Driver: Transactions {
+pub trait Driver: Transactions + Publish + Subscribe {
     /// What the driver says of itself.
     const DESCRIPTOR: Descriptor;
 

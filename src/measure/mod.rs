@@ -3,6 +3,7 @@
 //! Knows neither client nor workload.
 
 pub mod alloc;
+pub mod clock;
 mod environment;
 pub mod latency;
 mod tally;
@@ -12,4 +13,4 @@ pub use alloc::{Allocations, CountingAllocator, allocations};
 pub use environment::{Environment, Load, warnings};
 pub use latency::Latency;
 pub use tally::{Classes, Counts, Tally};
-pub use usage::{Snapshot, Usage, peak_memory, reset_peak_memory};
+pub use usage::{Snapshot, Usage, peak_memory, reset_peak_memory, resident_memory};

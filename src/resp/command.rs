@@ -87,7 +87,6 @@ const KEYLESS: &[&str] = &[
     "MODULE",
     "WAIT",
     "WAITAOF",
-    "PUBLISH",
     "PUBSUB",
     "SCAN",
     "KEYS",
@@ -180,7 +179,8 @@ impl Command {
         self.ends.windows(2).map(|bounds| &self.bytes[bounds[0]..bounds[1]])
     }
 
-    /// The key by which a cluster routes this command; `None` when it has none.
+    /// The key by which a cluster routes this command; `None` when it has none. PUBLISH, which any node takes, goes by its
+    /// channel like SPUBLISH, which must: the messages of a channel keep their order, and the nodes share the work.
     #[must_use]
     pub fn key(&self) -> Option<&[u8]> {
         let name = self.name();
@@ -299,6 +299,9 @@ mod tests {
         assert_eq!(key("ZRANGESTORE to from 0 1").as_deref(), Some("to"));
         assert_eq!(key("XREAD COUNT 1 STREAMS s 0").as_deref(), Some("s"));
         assert_eq!(key("BLMPOP 0 1 list LEFT").as_deref(), Some("list"));
+        assert_eq!(key("PUBLISH channel message").as_deref(), Some("channel"));
+        assert_eq!(key("spublish channel message").as_deref(), Some("channel"));
+        assert_eq!(key("PUBSUB NUMSUB channel"), None);
         assert_eq!(key("PING"), None);
         assert_eq!(key("INFO stats"), None);
     }

@@ -7,7 +7,8 @@ use std::sync::{Arc, OnceLock};
 use futures_util::future::join_all;
 
 use crate::drivers::{
-    Blob, Command, Commands, Error, Lanes, PipelineReplies, Pipelines, Redirect, Reply, Resp, Servers, Transactions, Value,
+    Blob, Command, Commands, Error, Lanes, PipelineReplies, Pipelines, Publish, Redirect, Reply, Resp, Servers, Transactions, Value,
+    receivers,
 };
 use crate::net::{Address, Connection, Endpoint};
 use crate::resp::{SLOTS, key_slot};
@@ -190,6 +191,24 @@ impl<C: Pipelines> Commands for Routed<C> {
     }
 }
 
+/// Both go by the slot of the channel, as [`Command::key`] has it.
+impl<C: Pipelines + Publish> Publish for Routed<C> {
+    async fn publish(&self, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+        self.node_of(Some(key_slot(channel))).client.publish(channel, payload).await
+    }
+
+    async fn spublish(&self, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+        let node = self.node_of(Some(key_slot(channel)));
+        match node.client.spublish(channel, payload).await {
+            Err(error) if error.redirect().is_some() => {
+                let command = Command::new("SPUBLISH").arg(channel).arg(payload);
+                receivers(self.follow(&command, node, error).await?)
+            }
+            result => result,
+        }
+    }
+}
+
 impl<C: Pipelines> Pipelines for Routed<C> {
     async fn pipeline(&self, commands: &[Command]) -> Result<PipelineReplies<C::Reply>, Error> {
         // One pipeline per node, at the same time; within a node the order of the commands is kept.
@@ -255,10 +274,10 @@ fn one_slot(commands: &[Command]) -> Result<Option<u16>, Error> {
 }
 
 /// First and last slot of a range, and the master that serves it.
-type SlotRange = (u16, u16, Address);
+pub(crate) type SlotRange = (u16, u16, Address);
 
 /// `CLUSTER SLOTS`, masters only.
-async fn slot_ranges(seed: &Endpoint) -> Result<Vec<SlotRange>, Error> {
+pub(crate) async fn slot_ranges(seed: &Endpoint) -> Result<Vec<SlotRange>, Error> {
     let mut connection = Connection::open(seed, Resp::V2, true).await?;
     let reply = connection.request(&Command::new("CLUSTER").arg("SLOTS")).await?;
     let malformed = || Error::Protocol("CLUSTER SLOTS has an unexpected form".into());

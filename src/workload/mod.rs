@@ -5,6 +5,7 @@ mod connect;
 mod erased;
 pub mod load;
 pub mod mix;
+pub mod pubsub;
 mod run;
 mod runner;
 

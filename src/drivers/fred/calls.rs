@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 use fred::clients::{Client, Pipeline};
-use fred::interfaces::{ClientLike, HashesInterface, KeysInterface, TransactionInterface};
+use fred::interfaces::{ClientLike, HashesInterface, KeysInterface, PubsubInterface, TransactionInterface};
 use fred::types::{ClusterHash, CustomCommand, Value};
 
 use super::FredReply;
-use crate::drivers::{Command, Error, PipelineReplies};
+use crate::drivers::{Command, Error, PipelineReplies, receivers};
 
 /// `GET` through [`KeysInterface`].
 pub async fn get(client: &Client, key: &[u8]) -> Result<Option<Bytes>, Error> {
@@ -21,6 +21,22 @@ pub async fn set(client: &Client, key: &[u8], value: &[u8]) -> Result<(), Error>
 /// `HKEYS` through [`HashesInterface`].
 pub async fn hkeys(client: &Client, key: &[u8]) -> Result<Vec<Bytes>, Error> {
     Ok(client.hkeys(key).await?)
+}
+
+/// `PUBLISH` through [`PubsubInterface`], which takes texts as channels; other bytes go as any command does.
+pub async fn publish(client: &Client, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+    match std::str::from_utf8(channel) {
+        Ok(channel) => Ok(client.publish(channel, payload).await?),
+        Err(_) => receivers(call(client, &Command::new("PUBLISH").arg(channel).arg(payload)).await?),
+    }
+}
+
+/// `SPUBLISH`, as [`publish`].
+pub async fn spublish(client: &Client, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+    match std::str::from_utf8(channel) {
+        Ok(channel) => Ok(client.spublish(channel, payload).await?),
+        Err(_) => receivers(call(client, &Command::new("SPUBLISH").arg(channel).arg(payload)).await?),
+    }
 }
 
 fn is(command: &Command, name: &str, args: usize) -> bool {

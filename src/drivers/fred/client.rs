@@ -5,10 +5,11 @@ use fred::clients::Client;
 use fred::interfaces::{ClientLike, KeysInterface};
 
 use super::connect::{self, Serving};
+use super::subscriber::{self, FredSubscriber};
 use super::{FredReply, calls};
 use crate::drivers::{
-    Applied, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Resp, Servers, Settings,
-    Topology, Transactions,
+    Applied, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Publish, Resp, Servers,
+    Settings, Subscribe, SubscriberSettings, Topology, Transactions,
 };
 
 /// One client: one connection, or one to each master of a cluster.
@@ -54,6 +55,24 @@ impl Transactions for Fred {
     }
 }
 
+impl Publish for Fred {
+    async fn publish(&self, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+        calls::publish(&self.client, channel, payload).await
+    }
+
+    async fn spublish(&self, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+        calls::spublish(&self.client, channel, payload).await
+    }
+}
+
+impl Subscribe for Fred {
+    type Subscriber = FredSubscriber;
+
+    async fn subscriber(servers: &Servers, settings: &Settings, options: &SubscriberSettings) -> Result<FredSubscriber, Error> {
+        FredSubscriber::connect(servers, settings, options).await
+    }
+}
+
 impl Driver for Fred {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "fred",
@@ -68,6 +87,7 @@ impl Driver for Fred {
         tells_connections: true,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
+        pubsub: subscriber::PUBSUB,
         notes: super::NOTES,
     };
 

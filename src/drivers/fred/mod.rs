@@ -6,10 +6,12 @@ mod connect;
 mod error;
 mod pool;
 mod reply;
+mod subscriber;
 
 pub use client::Fred;
 pub use pool::FredPool;
 pub use reply::FredReply;
+pub use subscriber::FredSubscriber;
 
 const NOTES: &[&str] = &[
     "As it ships: TCP_NODELAY off, no response timeout, no limit to its queue, and no reconnect policy: after a lost connection every call fails. Tuned keeps all but the first.",
@@ -19,5 +21,8 @@ const NOTES: &[&str] = &[
     "On a cluster each client keeps one more connection, to a node of its choice, for CLUSTER SLOTS.",
     "An error inside of a transaction is that of the whole, though the other commands were executed: fred reads EXEC's reply as one value.",
     "A transaction begins when all that its client sent before was answered, and what follows waits for its reply; after an error it sends a DISCARD.",
+    "A subscriber's broadcast channel holds 32 messages as it ships, in either profile, and drops the oldest when it is full: at full speed half of all. It says how many.",
+    "A subscriber drops a message without a word when its channel's name is not UTF-8, and gives those of __keyspace@ and __keyevent@ to another receiver. It does not tell the pattern that matched.",
+    "A subscriber waits for ever when its connection is lost: fred reports that on another channel. The driver then closes its channel of messages, so that the wait fails.",
     "It tells no simple string from a bulk string, so every reply is checked for UTF-8.",
 ];

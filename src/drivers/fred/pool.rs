@@ -5,10 +5,11 @@ use fred::clients::Pool;
 use fred::interfaces::{ClientLike, KeysInterface};
 
 use super::connect::{self, Serving};
+use super::subscriber::{self, FredSubscriber};
 use super::{FredReply, calls};
 use crate::drivers::{
-    Applied, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Resp, Servers, Settings,
-    Topology, Transactions,
+    Applied, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Publish, Resp, Servers,
+    Settings, Subscribe, SubscriberSettings, Topology, Transactions,
 };
 
 /// The crate's round-robin pool; each call takes the next client.
@@ -61,6 +62,24 @@ impl Transactions for FredPool {
     }
 }
 
+impl Publish for FredPool {
+    async fn publish(&self, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+        calls::publish(self.pool.next(), channel, payload).await
+    }
+
+    async fn spublish(&self, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+        calls::spublish(self.pool.next(), channel, payload).await
+    }
+}
+
+impl Subscribe for FredPool {
+    type Subscriber = FredSubscriber;
+
+    async fn subscriber(servers: &Servers, settings: &Settings, options: &SubscriberSettings) -> Result<FredSubscriber, Error> {
+        FredSubscriber::connect(servers, settings, options).await
+    }
+}
+
 impl Driver for FredPool {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "fred-pool",
@@ -75,6 +94,7 @@ impl Driver for FredPool {
         tells_connections: true,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
+        pubsub: subscriber::PUBSUB,
         notes: super::NOTES,
     };
 

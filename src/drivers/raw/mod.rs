@@ -9,6 +9,7 @@
 mod pool;
 mod reply;
 mod shared;
+mod subscriber;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -18,10 +19,11 @@ use std::time::Duration;
 pub use pool::Pool;
 pub use reply::Frame;
 pub use shared::Shared;
+pub use subscriber::RawSubscriber;
 
 use super::{
-    Applied, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Resp, ResponseTimeout, Scope,
-    Servers, Settings, Strategy, Topology, Transactions,
+    Applied, Buffer, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, PubSub, Publish, Resp,
+    ResponseTimeout, Scope, Servers, Settings, Strategy, Subscribe, SubscriberSettings, Topology, Transactions, WhenFull,
 };
 use crate::window::Routed;
 
@@ -97,6 +99,16 @@ impl Commands for RawNode {
 
     async fn call(&self, command: &Command) -> Result<Frame, Error> {
         on_node!(self, connection => connection.call(command).await)
+    }
+}
+
+impl Publish for RawNode {
+    async fn publish(&self, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+        on_node!(self, connection => super::receivers(connection.words(&[b"PUBLISH", channel, payload]).await?))
+    }
+
+    async fn spublish(&self, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+        on_node!(self, connection => super::receivers(connection.words(&[b"SPUBLISH", channel, payload]).await?))
     }
 }
 
@@ -185,6 +197,16 @@ impl Commands for Raw {
     }
 }
 
+impl Publish for Raw {
+    async fn publish(&self, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+        on_topology!(self, client => client.publish(channel, payload).await)
+    }
+
+    async fn spublish(&self, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+        on_topology!(self, client => client.spublish(channel, payload).await)
+    }
+}
+
 impl Pipelines for Raw {
     async fn pipeline(&self, commands: &[Command]) -> Result<PipelineReplies<Frame>, Error> {
         on_topology!(self, client => client.pipeline(commands).await)
@@ -207,6 +229,14 @@ impl Transactions for Raw {
     }
 }
 
+impl Subscribe for Raw {
+    type Subscriber = RawSubscriber;
+
+    async fn subscriber(servers: &Servers, settings: &Settings, options: &SubscriberSettings) -> Result<RawSubscriber, Error> {
+        RawSubscriber::connect(servers, settings, options).await
+    }
+}
+
 impl Driver for Raw {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "raw",
@@ -221,6 +251,13 @@ impl Driver for Raw {
         tells_connections: true,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
+        pubsub: PubSub {
+            kinds: |_, _, _| Ok(()),
+            buffer: Some(Buffer { capacity: None, settable: false, when_full: WhenFull::Waits }),
+            way: "a bare socket, read when the subscriber asks for the next message",
+            binary_names: true,
+            tells_pattern: true,
+        },
         notes: &[],
     };
 

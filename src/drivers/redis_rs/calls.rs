@@ -21,6 +21,16 @@ pub async fn hkeys<C: AsyncCommands>(connection: &mut C, key: &[u8]) -> Result<V
     Ok(connection.hkeys(key).await?)
 }
 
+/// `PUBLISH` through [`AsyncCommands`].
+pub async fn publish<C: AsyncCommands>(connection: &mut C, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+    Ok(connection.publish::<_, _, u64>(channel, payload).await?)
+}
+
+/// `SPUBLISH` through [`AsyncCommands`].
+pub async fn spublish<C: AsyncCommands>(connection: &mut C, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+    Ok(connection.spublish::<_, _, u64>(channel, payload).await?)
+}
+
 fn request(command: &Command) -> redis::Cmd {
     let mut request = redis::cmd(command.name());
     for argument in command.args() {
@@ -73,7 +83,8 @@ pub async fn hand_written<C: AsyncCommands>(connection: &mut C, key: &[u8], ops:
 }
 
 /// Implements [`Commands`](crate::drivers::Commands), [`Pipelines`](crate::drivers::Pipelines) and
-/// [`Transactions`](crate::drivers::Transactions) by taking a connection for each call with `$take` and using it as `$place`.
+/// [`Transactions`](crate::drivers::Transactions) and [`Publish`](crate::drivers::Publish) by taking a connection for
+/// each call with `$take` and using it as `$place`.
 macro_rules! commands_through {
     ($driver:ty, $self:ident, $connection:ident = $take:expr, $place:expr, lanes = $lanes:expr) => {
         impl $crate::drivers::Commands for $driver {
@@ -121,6 +132,18 @@ macro_rules! commands_through {
             ) -> Result<$crate::drivers::PipelineReplies<Self::Reply>, $crate::drivers::Error> {
                 let mut $connection = $take;
                 $crate::drivers::redis_rs::transaction(&mut $place, commands).await
+            }
+        }
+
+        impl $crate::drivers::Publish for $driver {
+            async fn publish(&$self, channel: &[u8], payload: &[u8]) -> Result<u64, $crate::drivers::Error> {
+                let mut $connection = $take;
+                $crate::drivers::redis_rs::publish(&mut $place, channel, payload).await
+            }
+
+            async fn spublish(&$self, channel: &[u8], payload: &[u8]) -> Result<u64, $crate::drivers::Error> {
+                let mut $connection = $take;
+                $crate::drivers::redis_rs::spublish(&mut $place, channel, payload).await
             }
         }
     };

@@ -2,14 +2,25 @@
 
 use redis::aio::MultiplexedConnection;
 
+use super::subscriber::{self, RedisSubscriber};
 use super::{commands_through, connect};
-use crate::drivers::{Applied, Descriptor, Driver, Error, Lanes, PipelineReach, Resp, Servers, Settings, Topology};
+use crate::drivers::{
+    Applied, Descriptor, Driver, Error, Lanes, PipelineReach, Resp, Servers, Settings, Subscribe, SubscriberSettings, Topology,
+};
 
 /// One multiplexed connection, cloned for each call as the crate's documentation advises.
 #[derive(Clone)]
 pub struct RedisRs(MultiplexedConnection);
 
 commands_through!(RedisRs, self, connection = self.0.clone(), connection, lanes = Lanes::Handles(vec![self.clone()]));
+
+impl Subscribe for RedisRs {
+    type Subscriber = RedisSubscriber;
+
+    async fn subscriber(servers: &Servers, settings: &Settings, options: &SubscriberSettings) -> Result<RedisSubscriber, Error> {
+        RedisSubscriber::connect(servers, settings, options).await
+    }
+}
 
 impl Driver for RedisRs {
     const DESCRIPTOR: Descriptor = Descriptor {
@@ -25,9 +36,11 @@ impl Driver for RedisRs {
         tells_connections: true,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
+        pubsub: subscriber::STANDALONE,
         notes: &[
             "As it ships: TCP_NODELAY off, a timer of 500 ms per command, 50 requests in its queue.",
             "It does not reconnect: after a lost connection every call fails.",
+            "A subscriber's messages wait in an unbounded channel: one that is too slow costs memory, not messages.",
         ],
     };
 

@@ -8,10 +8,12 @@ mod error;
 mod manager;
 mod pool;
 mod reply;
+mod subscriber;
 
-pub(super) use calls::{commands_through, get, hand_written, hkeys, pipeline, query, set, transaction};
+pub(super) use calls::{commands_through, get, hand_written, hkeys, pipeline, publish, query, set, spublish, transaction};
 pub use cluster::RedisRsCluster;
 pub use connection::RedisRs;
 pub use manager::RedisRsManager;
 pub use pool::RedisRsPool;
 pub use reply::RedisReply;
+pub use subscriber::RedisSubscriber;

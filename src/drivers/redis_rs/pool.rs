@@ -6,8 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
+use super::subscriber::{self, RedisSubscriber};
 use super::{commands_through, connect};
-use crate::drivers::{Applied, Descriptor, Driver, Error, Lanes, PipelineReach, Resp, Servers, Settings, Topology};
+use crate::drivers::{
+    Applied, Descriptor, Driver, Error, Lanes, PipelineReach, Resp, Servers, Settings, Subscribe, SubscriberSettings, Topology,
+};
 
 /// Multiplexed connections; each call takes the next one.
 #[derive(Clone)]
@@ -32,6 +35,14 @@ impl RedisRsPool {
 
 commands_through!(RedisRsPool, self, connection = self.next().clone(), connection, lanes = self.lanes());
 
+impl Subscribe for RedisRsPool {
+    type Subscriber = RedisSubscriber;
+
+    async fn subscriber(servers: &Servers, settings: &Settings, options: &SubscriberSettings) -> Result<RedisSubscriber, Error> {
+        RedisSubscriber::connect(servers, settings, options).await
+    }
+}
+
 impl Driver for RedisRsPool {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "redis-rs-pool",
@@ -46,6 +57,7 @@ impl Driver for RedisRsPool {
         tells_connections: true,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
+        pubsub: subscriber::STANDALONE,
         notes: &[
             "As it ships: TCP_NODELAY off, a timer of 500 ms per command, 50 requests in each connection's queue.",
             "The round robin is ours: the crate has no pool of multiplexed connections.",

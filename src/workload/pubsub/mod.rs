@@ -1,0 +1,19 @@
+//! Publish/subscribe: subscribers with exact accounts, and the publishers that feed them. Never names a client.
+//!
+//! [`engine`] is the run behind `rcb subscribe`, [`burst`] that behind `rcb publish`.
+
+pub mod account;
+pub mod burst;
+pub mod census;
+pub mod channels;
+pub mod churn;
+pub mod engine;
+pub mod flood;
+pub mod live;
+pub mod message;
+pub mod outcome;
+pub mod plan;
+pub mod publisher;
+pub mod receiver;
+pub mod stream;
+mod watch;
