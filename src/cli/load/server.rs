@@ -72,8 +72,10 @@ impl ServerArgs {
         };
         let unusable = |()| "this login can't be used with this kind of server".to_owned();
         if let Some(password) = &self.password {
-            url.set_password(Some(password)).map_err(unusable)?;
-            url.set_username(self.user.as_deref().unwrap_or_default()).map_err(unusable)?;
+            // `url` encodes everything but what looks encoded already.
+            let encoded = |text: &str| text.replace('%', "%25");
+            url.set_password(Some(&encoded(password))).map_err(unusable)?;
+            url.set_username(&encoded(self.user.as_deref().unwrap_or_default())).map_err(unusable)?;
         }
         let path = |path: &PathBuf| path.to_str().map(str::to_owned).ok_or("a certificate's path must be UTF-8");
         for (name, file) in [("cacert", &self.cacert), ("cert", &self.cert), ("key", &self.key)] {
