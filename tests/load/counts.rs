@@ -85,6 +85,6 @@ fn drivers_take_turns_and_end_in_one_table_with_a_share_of_raw() {
         assert_eq!(own.len(), 4);
         assert!(own.iter().all(|run| run["figures"]["commands"] == 503 && run["status"] == "done"), "{name}");
     }
-    let table = out.rsplit_once("of raw").unwrap().1;
+    let table = out.split_once("of raw").unwrap().1;
     assert!(names.iter().all(|name| table.contains(name)) && table.contains("100%") && table.contains("exact"), "{table}");
 }

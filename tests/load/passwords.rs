@@ -21,7 +21,9 @@ fn a_password_is_in_no_output() {
         (&["-p", &port], None, Some(2)),
     ];
     for (server, variable, wanted) in cases {
-        for driver in ["raw", "redis-rs", "fred"] {
+        // A login that is refused is so before any driver.
+        let drivers = if wanted == Some(0) { &["raw", "redis-rs", "fred"][..] } else { &["redis-rs"] };
+        for driver in drivers {
             let outputs = ["--json-out-file", json, "--csv", csv, "--hdr-file", hdr, "--driver", driver, "-n", "50", "-c", "2", "-r", "5"];
             let mut command = rcb(&[server, &outputs, &["SET", "__key__", "__data__"]].concat());
             command.envs(variable.map(|password| ("REDISCLI_AUTH", password)));
