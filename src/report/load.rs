@@ -140,9 +140,10 @@ fn numbers(out: &mut String, figures: &Figures, asked: &Asked) {
             if let Some(late) = plan.lateness {
                 let _ = writeln!(
                     out,
-                    "Harness released commands late by p50 {} p99 {} msec, included in the first table",
+                    "Harness released commands late by p50 {} p99 {} msec{}",
                     millis(late.p50_ns),
-                    millis(late.p99_ns)
+                    millis(late.p99_ns),
+                    if plan.overloaded { "" } else { ", included in the first table" }
                 );
             }
         }

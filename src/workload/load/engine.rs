@@ -352,15 +352,16 @@ fn kept(job: &Job, queue: &Queue, lateness: Histogram<u64>, mut plan: Arrivals, 
             plan.peek().or(last).unwrap_or_default().min(job.time.unwrap_or(Duration::MAX))
         }
     };
-    Kept {
-        offered: commands(queue.released()),
-        sent: commands(queue.taken()),
-        backlog: commands(queue.backlog_at_end()),
-        callers: job.callers,
-        together,
-        span,
-        lateness,
-    }
+    let (released, sent) = (commands(queue.released()), commands(queue.taken()));
+    let (offered, backlog) = match (&job.open, job.time) {
+        // A rate beyond what can be released: the plan says what was offered, not how far we came with it.
+        (Some(open), Some(time)) if ended == Ended::Done && !queue.is_complete() => {
+            let offered = (open.schedule.commands_before(time) as u64).clamp(released, most.max(released));
+            (offered, offered - sent.min(offered))
+        }
+        _ => (released, commands(queue.backlog_at_end())),
+    };
+    Kept { offered, sent, backlog, callers: job.callers, together, span, lateness }
 }
 
 /// Waits for the callers, and ends them when the run is over for another reason. Returns that reason and the last reply's time.

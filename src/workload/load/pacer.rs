@@ -90,7 +90,7 @@ impl Queue {
         self.backlog_at_end.load(Ordering::Acquire)
     }
 
-    /// Whether every arrival of the plan was released, or it was given up.
+    /// Whether every arrival of the plan was released.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.complete.load(Ordering::Acquire)
@@ -135,9 +135,9 @@ impl Pacer {
         let stopped = stop.clone();
         let thread = thread::spawn(move || {
             precise_sleeps();
-            let lateness = release_all(plan, &queue, start, end, &stopped);
+            let (lateness, complete) = release_all(plan, &queue, start, end, &stopped);
             queue.backlog_at_end.store(queue.backlog(), Ordering::Release);
-            queue.complete.store(true, Ordering::Release);
+            queue.complete.store(complete, Ordering::Release);
             if queue.released() == queue.most || end.is_none() {
                 // Each of the waiting callers finds the plan at its end.
                 queue.due.add_permits(callers);
@@ -156,13 +156,14 @@ impl Pacer {
     }
 }
 
-fn release_all(mut plan: Arrivals, queue: &Queue, start: Instant, end: Option<Duration>, stop: &AtomicBool) -> Histogram<u64> {
+/// Returns how late the releases were, nanoseconds, and whether all were released.
+fn release_all(mut plan: Arrivals, queue: &Queue, start: Instant, end: Option<Duration>, stop: &AtomicBool) -> (Histogram<u64>, bool) {
     let mut lateness = histogram();
     let ends = |planned: &Duration| end.is_none_or(|end| *planned < end);
     while let Some(planned) = plan.peek().filter(ends).filter(|_| plan.drawn() < queue.most) {
         loop {
             if stop.load(Ordering::Acquire) {
-                return lateness;
+                return (lateness, false);
             }
             let Some(wait) = (start + planned).checked_duration_since(Instant::now()).filter(|wait| !wait.is_zero()) else { break };
             thread::park_timeout(wait);
@@ -180,7 +181,7 @@ fn release_all(mut plan: Arrivals, queue: &Queue, start: Instant, end: Option<Du
             thread::park_timeout(GRAIN);
         }
     }
-    lateness
+    (lateness, true)
 }
 
 /// Asks the kernel to wake this thread on time; by default it may be 50 µs late, see prctl(2), `PR_SET_TIMERSLACK`.
