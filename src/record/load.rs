@@ -218,8 +218,8 @@ pub struct Plan {
     pub dropped: u64,
     /// Due and not yet sent at the moment when the last one was due.
     pub backlog: u64,
-    /// The client and the server could not keep up: the backlog was more than 1 % of what was offered, and more than one
-    /// command for each caller. Latencies from the planned time then only say how long the run was.
+    /// The client and the server could not keep up: the backlog without the last burst was more than 1 % of what was offered,
+    /// and more than one command for each caller. Latencies from the planned time then only say how long the run was.
     pub overloaded: bool,
     /// How late the harness itself released them.
     pub lateness: Option<Latency>,
@@ -260,10 +260,10 @@ impl Figures {
         self.per_command(self.client.user_ns + self.client.system_ns)
     }
 
-    /// Server CPU time in nanoseconds per command.
+    /// Server CPU time in nanoseconds per command; `None` when the servers could not be asked.
     #[must_use]
     pub fn server_cpu_per_command(&self) -> Option<f64> {
-        self.per_command(self.server.cpu_ns)
+        self.per_command(Some(self.server.cpu_ns).filter(|&cpu| cpu > 0)?)
     }
 
     /// Allocations per command.

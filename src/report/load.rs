@@ -69,6 +69,18 @@ fn latencies(title: &str, latency: Option<Latency>) -> String {
     format!("{title} (msec):\n   {names}\n   {}\n", row(values.each_ref().map(String::as_str)))
 }
 
+/// A rate to four digits and more: a slow one must not become 0.
+fn rate(per_second: f64) -> String {
+    let digits = if per_second < 10.0 {
+        3
+    } else if per_second < 1000.0 {
+        1
+    } else {
+        0
+    };
+    format!("{per_second:.digits$}")
+}
+
 fn optional(value: Option<f64>, digits: usize, unit: &str) -> String {
     value.map_or_else(|| "unknown".to_owned(), |value| format!("{value:.digits$}{unit}"))
 }
@@ -102,14 +114,18 @@ fn numbers(out: &mut String, figures: &Figures, asked: &Asked) {
     if figures.unanswered > 0 {
         let _ = writeln!(out, "   {:>10}  commands without an answer: the server may have done them or not", figures.unanswered);
     }
-    let _ = writeln!(out, "Throughput summary: {:.0} requests per second", figures.rate());
+    let _ = writeln!(out, "Throughput summary: {} requests per second", rate(figures.rate()));
     match &figures.plan {
         None => out.push_str(&latencies("Latency summary", figures.service.latency)),
         Some(plan) => {
             let _ = writeln!(
                 out,
-                "Offered {} commands at {:.0} per second; sent {}, dropped {}, backlog at the end of the plan {}",
-                plan.offered, plan.offered_rate, plan.sent, plan.dropped, plan.backlog
+                "Offered {} commands at {} per second; sent {}, dropped {}, backlog at the end of the plan {}",
+                plan.offered,
+                rate(plan.offered_rate),
+                plan.sent,
+                plan.dropped,
+                plan.backlog
             );
             if plan.overloaded {
                 let _ = writeln!(
@@ -124,9 +140,10 @@ fn numbers(out: &mut String, figures: &Figures, asked: &Asked) {
             if let Some(late) = plan.lateness {
                 let _ = writeln!(
                     out,
-                    "Harness: commands released late by p50 {} p99 {} msec, which latency includes; {:.3} s of the client CPU",
+                    "Harness released commands late by p50 {} p99 {} msec{}; that took {:.3} s of the client CPU",
                     millis(late.p50_ns),
                     millis(late.p99_ns),
+                    if plan.overloaded { "" } else { ", included in the first table" },
                     plan.pacer_cpu_ns as f64 / 1e9
                 );
             }
@@ -325,7 +342,7 @@ fn row(record: &LoadRecord, group: &Group<'_>, notes: &mut Vec<String>) -> Vec<S
     let peak = figures.iter().filter_map(|one| one.client.peak_memory).max();
     let exact = figures.iter().all(|one| one.audit.is_exact());
     cells.extend([
-        of_each(&|one| Some(one.rate())).map_or("–".to_owned(), grouped),
+        of_each(&|one| Some(one.rate())).map_or("–".to_owned(), |value| if value < 1000.0 { rate(value) } else { grouped(value) }),
         middle(shares).map_or("–".to_owned(), |share| format!("{:.0}%", share * 100.0)),
         at(|latency| latency.p50_ns),
         at(|latency| latency.p99_ns),

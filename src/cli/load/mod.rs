@@ -43,6 +43,11 @@ pub fn run(arguments: &Arguments) -> Outcome {
             "--hdr-file is the log of one run, and this would be {runs}; --json-out-file holds the histograms of all"
         )));
     }
+    let paths = [&arguments.json_out_file, &arguments.hdr_file, &arguments.csv];
+    let paths: Vec<_> = paths.into_iter().flatten().collect();
+    if let Some(path) = paths.iter().enumerate().find_map(|(index, path)| paths[..index].contains(path).then_some(path)) {
+        return Err(usage(format!("two outputs are to be written to {}; give each a file of its own", path.display())));
+    }
     let open = |path: &Option<std::path::PathBuf>| path.as_deref().map(Output::open).transpose().map_err(usage);
     let (json, hdr, table) = (open(&arguments.json_out_file)?, open(&arguments.hdr_file)?, open(&arguments.csv)?);
 

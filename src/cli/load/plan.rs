@@ -8,7 +8,7 @@ use super::args::{Arguments, Window};
 use crate::drivers::{Descriptor, PipelineReach, Scope, Settings, Strategy, Topology, find};
 use crate::record::load::Asked;
 use crate::record::{Runtime, RuntimeFlavour};
-use crate::workload::load::arrivals::OpenLoop;
+use crate::workload::load::arrivals::{OpenLoop, Spread};
 use crate::workload::load::engine::Job;
 use crate::workload::mix::{CommandSpec, Mix, MixOptions, Slot, large_mix, preset};
 use crate::workload::runs_on;
@@ -249,6 +249,9 @@ fn open_loop(arguments: &Arguments) -> Result<Option<OpenLoop>, String> {
     let Some(schedule) = arguments.rps.clone().or_else(|| arguments.rps_schedule.clone()) else {
         if arguments.rps_burst.get() > 1 {
             return Err("--rps-burst needs --rps or --rps-schedule".to_owned());
+        }
+        if arguments.arrivals != Spread::Uniform {
+            return Err("--arrivals is about a set rate; give --rps or --rps-schedule with it".to_owned());
         }
         return Ok(None);
     };

@@ -36,17 +36,22 @@ pub struct Step {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Schedule(Vec<Step>);
 
+/// Slowest rate that can be planned, in commands per second.
+const SLOWEST: f64 = 1e-6;
+/// Fastest rate that can be planned: as many as one thread can release.
+const FASTEST: f64 = 1e8;
+
 impl Schedule {
     /// The same rate all the time.
     ///
     /// # Errors
     /// A rate that is not positive.
     pub fn constant(rate: f64) -> Result<Self, String> {
-        if rate.is_finite() && rate > 0.0 {
-            Ok(Self(vec![Step { at: 0.0, rate }]))
-        } else {
-            Err(format!("a rate of {rate} commands per second can't be kept; give a positive number"))
+        if !(rate.is_finite() && rate > 0.0) {
+            return Err(format!("a rate of {rate} commands per second can't be kept; give a positive number"));
         }
+        possible(rate)?;
+        Ok(Self(vec![Step { at: 0.0, rate }]))
     }
 
     /// The steps, by time.
@@ -61,6 +66,15 @@ impl Schedule {
         let end = end.as_secs_f64();
         let ends = self.0.iter().skip(1).map(|step| step.at).chain([f64::INFINITY]);
         self.0.iter().zip(ends).map(|(step, until)| (until.min(end) - step.at).max(0.0) * step.rate).sum()
+    }
+}
+
+/// Refuses a rate that no thread could release, or at which a command is due in weeks only.
+fn possible(rate: f64) -> Result<(), String> {
+    if (SLOWEST..=FASTEST).contains(&rate) {
+        Ok(())
+    } else {
+        Err(format!("a rate of {rate} commands per second can't be kept; give one from {SLOWEST} to {FASTEST}"))
     }
 }
 
@@ -79,6 +93,9 @@ impl FromStr for Schedule {
             let rate: f64 = rate.trim().parse().map_err(|_| form())?;
             if !(at.is_finite() && at >= 0.0 && rate.is_finite() && rate >= 0.0) {
                 return Err(form());
+            }
+            if rate > 0.0 {
+                possible(rate)?;
             }
             if steps.last().is_some_and(|last| last.at >= at) {
                 return Err(format!("the steps of a schedule must be in order of time; {part:?} is not later than the one before it"));
@@ -118,6 +135,9 @@ pub struct OpenLoop {
 
 /// Sets the draws of arrivals apart from those of commands.
 const ARRIVALS: u64 = 0x4152_5249_5645;
+
+/// A time that no run comes to, and that can still be added to one.
+const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// Maps 64 random bits to [0, 1).
 fn unit(bits: u64) -> f64 {
@@ -204,8 +224,14 @@ impl Arrivals {
                 return None;
             }
             let seconds = segment.at + (self.mass - segment.before) / segment.rate;
-            return Some(Duration::from_secs_f64(seconds));
+            return Some(Duration::try_from_secs_f64(seconds).unwrap_or(NEVER).min(NEVER));
         }
+    }
+
+    /// Arrivals planned for one moment.
+    #[must_use]
+    pub fn together(&self) -> u64 {
+        self.together
     }
 
     /// Arrivals drawn so far.
@@ -299,6 +325,10 @@ mod tests {
             let error = text.parse::<Schedule>().unwrap_err();
             assert!(error.contains(part), "{text}: {error}");
         }
-        assert!(Schedule::constant(0.0).is_err() && Schedule::constant(f64::NAN).is_err());
+        for rate in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e9, 1e-300] {
+            assert!(Schedule::constant(rate).unwrap_err().contains("can't be kept"), "{rate}");
+        }
+        assert!("0=10,1=1e300".parse::<Schedule>().is_err() && "0=10,1e300=1".parse::<Schedule>().is_ok());
+        assert_eq!(before(Arrivals::new(&open("1e300=1", 1, Spread::Uniform), 1, 1), 1.0), [0.0; 0]);
     }
 }

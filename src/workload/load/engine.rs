@@ -68,6 +68,8 @@ pub struct Kept {
     pub backlog: u64,
     /// Callers that there were.
     pub callers: usize,
+    /// Commands planned for one moment.
+    pub together: u64,
     /// How long the offered commands take at the planned rate.
     pub span: Duration,
     /// How late we ourselves released them, nanoseconds.
@@ -78,10 +80,11 @@ pub struct Kept {
 
 impl Kept {
     /// Whether client and server could not keep up: when the last command was due, more than 1 % of all were not sent, and
-    /// more than one for each caller.
+    /// more than one for each caller; those planned for that very moment left out.
     #[must_use]
     pub fn overloaded(&self) -> bool {
-        self.backlog > self.offered / 100 && self.backlog > self.callers as u64
+        let late = self.backlog.saturating_sub(self.together);
+        late > self.offered / 100 && late > self.callers as u64
     }
 }
 
@@ -187,9 +190,22 @@ impl Shared {
         }
         self.batches.fetch_add(u64::from(answered), Ordering::Relaxed);
         if failed && !self.job.continue_on_error {
-            self.stop.store(true, Ordering::Release);
+            self.end_all();
             self.failed.notify_one();
         }
+    }
+
+    /// Has no further command be sent.
+    fn end_all(&self) {
+        self.stop.store(true, Ordering::Release);
+        if let Some(queue) = &self.queue {
+            queue.end(self.job.callers);
+        }
+    }
+
+    /// A number that grows whenever a command ends.
+    fn progress(&self) -> u64 {
+        self.batches.load(Ordering::Acquire) + self.unanswered.load(Ordering::Acquire)
     }
 
     /// A caller of a closed loop.
@@ -284,24 +300,18 @@ pub async fn run<I: Issue>(issue: &I, mix: &Arc<Mix>, job: &Job, threads: usize,
         });
     }
     shared.all_ready.notified().await;
-    let progress = Arc::new(AtomicU64::new(0));
     let snapshot = Snapshot::take();
     let start = Instant::now();
-    let watched = Watched {
-        tally: shared.tally.clone(),
-        entries,
-        queue: shared.queue.clone().map(|queue| (unit, queue)),
-        progress: progress.clone(),
-    };
+    let watched = Watched { tally: shared.tally.clone(), entries, queue: shared.queue.clone().map(|queue| (unit, queue)) };
     let ticker = Ticker::start(watched, start, observer);
     // Cannot fail: every caller holds a receiver.
     let _ = release.send(Some(start));
     let pacer = plan.clone().zip(shared.queue.clone()).map(|(plan, queue)| Pacer::start(plan, queue, start, job.time, job.callers));
-    let (ended, last) = supervise(&shared, &mut tasks, start, &progress).await;
+    let (ended, last) = supervise(&shared, &mut tasks, start).await;
     let client = snapshot.usage();
     let paced = pacer.map(Pacer::stop);
     let Collected { total, seconds, observer } = ticker.stop();
-    let kept = shared.queue.as_ref().zip(paced).zip(plan).map(|((queue, paced), plan)| kept(job, queue, paced, plan));
+    let kept = shared.queue.as_ref().zip(paced).zip(plan).map(|((queue, paced), plan)| kept(job, queue, paced, plan, ended));
     let planned = match (&kept, ended) {
         (Some(kept), Ended::Done) => kept.span,
         _ => Duration::ZERO,
@@ -330,29 +340,34 @@ fn stretch(job: &Job) -> u64 {
     stretch.div_ceil(unit) * unit
 }
 
-fn kept(job: &Job, queue: &Queue, paced: Paced, mut plan: Arrivals) -> Kept {
+fn kept(job: &Job, queue: &Queue, paced: Paced, mut plan: Arrivals, ended: Ended) -> Kept {
     let unit = job.pipeline as u64;
     let most = job.commands.unwrap_or(u64::MAX);
     let commands = |arrivals: u64| (arrivals * unit).min(most);
-    let span = job.time.unwrap_or_else(|| {
-        // Until the command after the last would be due.
-        let released = queue.released();
-        let last = (0..released).filter_map(|_| plan.next()).last();
-        plan.peek().or(last).unwrap_or_default()
-    });
-    Kept {
-        offered: commands(queue.released()),
-        sent: commands(queue.taken()),
-        backlog: commands(queue.backlog_at_end()),
-        callers: job.callers,
-        span,
-        lateness: paced.lateness,
-        pacer_cpu: paced.cpu,
-    }
+    let together = plan.together() * unit;
+    let span = match job.time {
+        // The plan went on to its end in time.
+        Some(time) if ended == Ended::Done && commands(queue.released()) < most => time,
+        _ => {
+            // Until the command after the last would be due.
+            let last = (0..queue.released()).filter_map(|_| plan.next()).last();
+            plan.peek().or(last).unwrap_or_default().min(job.time.unwrap_or(Duration::MAX))
+        }
+    };
+    let (released, sent) = (commands(queue.released()), commands(queue.taken()));
+    let (offered, backlog) = match (&job.open, job.time) {
+        // A rate beyond what can be released: the plan says what was offered, not how far we came with it.
+        (Some(open), Some(time)) if ended == Ended::Done && !queue.is_complete() => {
+            let offered = (open.schedule.commands_before(time) as u64).clamp(released, most.max(released));
+            (offered, offered - sent.min(offered))
+        }
+        _ => (released, commands(queue.backlog_at_end())),
+    };
+    Kept { offered, sent, backlog, callers: job.callers, together, span, lateness: paced.lateness, pacer_cpu: paced.cpu }
 }
 
 /// Waits for the callers, and ends them when the run is over for another reason. Returns that reason and the last reply's time.
-async fn supervise(shared: &Shared, tasks: &mut JoinSet<Instant>, start: Instant, progress: &AtomicU64) -> (Ended, Instant) {
+async fn supervise(shared: &Shared, tasks: &mut JoinSet<Instant>, start: Instant) -> (Ended, Instant) {
     let job = &shared.job;
     let mut ended = Ended::Done;
     let mut last = start;
@@ -361,16 +376,15 @@ async fn supervise(shared: &Shared, tasks: &mut JoinSet<Instant>, start: Instant
     let (mut seen, mut moved) = (0, Instant::now());
     // When the last replies must have come.
     let mut deadline: Option<Instant> = None;
-    let end_all = || {
-        shared.stop.store(true, Ordering::Release);
-        if let Some(queue) = &shared.queue {
-            queue.end(job.callers);
-        }
-    };
+    let end_all = || shared.end_all();
     loop {
         tokio::select! {
             joined = tasks.join_next() => match joined {
-                None => return (ended, last),
+                None => {
+                    // The last command of all may be the one that failed.
+                    let failed = ended == Ended::Done && !job.continue_on_error && !shared.errors.is_empty();
+                    return (if failed { Ended::OnError } else { ended }, last);
+                }
                 Some(Ok(finished)) => last = last.max(finished),
                 Some(Err(error)) if error.is_cancelled() => {}
                 Some(Err(panic)) => {
@@ -393,12 +407,12 @@ async fn supervise(shared: &Shared, tasks: &mut JoinSet<Instant>, start: Instant
                 let now = Instant::now();
                 if let (Some(queue), Some(time)) = (&shared.queue, job.time) {
                     let over = now.saturating_duration_since(start + time);
-                    if deadline.is_none() && now >= start + time && (over >= GRACE || queue.backlog() == 0) {
+                    if deadline.is_none() && now >= start + time && (over >= GRACE || queue.is_complete() && queue.backlog() == 0) {
                         deadline = Some(now + job.patience);
                         end_all();
                     }
                 }
-                let ended_now = progress.load(Ordering::Acquire);
+                let ended_now = shared.progress();
                 let idle = shared.queue.is_some() && shared.under_way.load(Ordering::Acquire) == 0;
                 if ended_now != seen || idle {
                     (seen, moved) = (ended_now, now);

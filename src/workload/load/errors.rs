@@ -38,6 +38,12 @@ impl Errors {
         }
     }
 
+    /// Whether there was none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).is_empty()
+    }
+
     /// All of them, the first kind first.
     #[must_use]
     pub fn list(&self) -> Vec<ErrorCount> {

@@ -16,6 +16,8 @@ use crate::measure::latency::histogram;
 
 /// Arrivals closer than this are released together: waking up costs about 5 µs of CPU time each time.
 const GRAIN: Duration = Duration::from_micros(50);
+/// Most arrivals that are released at once, so that a rate beyond all means still leaves room to be told to stop.
+const MOST_AT_ONCE: u64 = 4096;
 
 /// What the callers of an open loop take their work from.
 pub struct Queue {
@@ -29,6 +31,8 @@ pub struct Queue {
     /// Most arrivals that are to be released.
     most: u64,
     ended: AtomicBool,
+    /// All that were to be released are.
+    complete: AtomicBool,
     /// Arrivals due and not taken when the last one was released.
     backlog_at_end: AtomicU64,
 }
@@ -53,6 +57,7 @@ impl Queue {
             taken: AtomicU64::new(0),
             most,
             ended: AtomicBool::new(false),
+            complete: AtomicBool::new(false),
             backlog_at_end: AtomicU64::new(0),
         }
     }
@@ -83,6 +88,12 @@ impl Queue {
     #[must_use]
     pub fn backlog_at_end(&self) -> u64 {
         self.backlog_at_end.load(Ordering::Acquire)
+    }
+
+    /// Whether every arrival of the plan was released.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.complete.load(Ordering::Acquire)
     }
 
     /// Arrivals released so far.
@@ -132,8 +143,9 @@ impl Pacer {
         let stopped = stop.clone();
         let thread = thread::spawn(move || {
             precise_sleeps();
-            let lateness = release_all(plan, &queue, start, end, &stopped);
+            let (lateness, complete) = release_all(plan, &queue, start, end, &stopped);
             queue.backlog_at_end.store(queue.backlog(), Ordering::Release);
+            queue.complete.store(complete, Ordering::Release);
             if queue.released() == queue.most || end.is_none() {
                 // Each of the waiting callers finds the plan at its end.
                 queue.due.add_permits(callers);
@@ -152,30 +164,32 @@ impl Pacer {
     }
 }
 
-fn release_all(mut plan: Arrivals, queue: &Queue, start: Instant, end: Option<Duration>, stop: &AtomicBool) -> Histogram<u64> {
+/// Returns how late the releases were, nanoseconds, and whether all were released.
+fn release_all(mut plan: Arrivals, queue: &Queue, start: Instant, end: Option<Duration>, stop: &AtomicBool) -> (Histogram<u64>, bool) {
     let mut lateness = histogram();
     let ends = |planned: &Duration| end.is_none_or(|end| *planned < end);
     while let Some(planned) = plan.peek().filter(ends).filter(|_| plan.drawn() < queue.most) {
         loop {
             if stop.load(Ordering::Acquire) {
-                return lateness;
+                return (lateness, false);
             }
             let Some(wait) = (start + planned).checked_duration_since(Instant::now()).filter(|wait| !wait.is_zero()) else { break };
             thread::park_timeout(wait);
         }
         let now = start.elapsed();
         let mut count = 0;
-        while let Some(planned) = plan.peek().filter(ends).filter(|planned| *planned <= now && plan.drawn() < queue.most) {
+        let goes = |planned: &Duration, drawn: u64| *planned <= now && drawn < queue.most;
+        while let Some(planned) = plan.peek().filter(ends).filter(|planned| goes(planned, plan.drawn()) && count < MOST_AT_ONCE) {
             plan.next();
             count += 1;
             lateness.saturating_record(u64::try_from((now - planned).as_nanos()).unwrap_or(u64::MAX).max(1));
         }
         queue.release(count);
-        if plan.peek().is_some_and(|next| next < now + GRAIN) {
+        if plan.peek().is_some_and(|next| next > now && next < now + GRAIN) {
             thread::park_timeout(GRAIN);
         }
     }
-    lateness
+    (lateness, true)
 }
 
 /// CPU time of this thread.

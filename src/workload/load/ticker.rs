@@ -3,7 +3,7 @@
 //! It runs on a thread of its own, so that a busy runtime does not delay it; each interval states its true bounds.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -75,8 +75,6 @@ pub struct Watched {
     pub entries: usize,
     /// Commands of one arrival, with the queue of an open loop.
     pub queue: Option<(u64, Arc<Queue>)>,
-    /// Set to all commands that ended, once an interval.
-    pub progress: Arc<AtomicU64>,
 }
 
 impl Ticker {
@@ -116,7 +114,6 @@ fn collect(watched: &Watched, start: Instant, mut observer: Observer, stop: &Ato
         let to = start.elapsed();
         let counts = interval.total();
         total.add(&interval);
-        watched.progress.store(total.done() + total.failed(), Ordering::Release);
         let by_entry = || interval.0.iter().map(|class| Latency::of(&class.service)).collect();
         let second = Second {
             from: from.as_secs_f64(),

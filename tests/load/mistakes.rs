@@ -1,0 +1,90 @@
+//! The users' mistakes: one sentence, exit 2, before anything is sent.
+
+use std::net::TcpListener;
+
+use super::support::{Server, executed, output, rcb};
+
+#[test]
+fn a_mistake_in_the_flags_is_told_before_any_server_is_asked() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, file) = (folder.path().to_str().unwrap(), folder.path().join("a"));
+    let (nowhere, file) = (format!("{folder}/none/out.json"), file.to_str().unwrap());
+    let cases: &[(&[&str], &str)] = &[
+        (&["--cmd", "PING", "--cmd", "GET __key__", "--cmd-ratio", "1"], "1 ratios were given for 2 commands"),
+        (&["--cmd", "PING", "--cmd-ratio", "-1"], "ratio -1"),
+        (&["--cmd", "SET 'a"], "quotes"),
+        (&["-r", "0", "GET", "__key__"], "0 keys"),
+        (&["--field-range", "0", "HGET", "__key__", "__field__"], "range of fields is 0"),
+        (&["--cmd", "SET __key__ __data__", "--cmd", "LPUSH __key__ 1"], "different types"),
+        (&["--rps", "10", "--rps-schedule", "0s=10", "PING"], "cannot be used with"),
+        (&["--rps", "0", "PING"], "can't be kept"),
+        (&["--rps", "1e9", "PING"], "can't be kept"),
+        (&["--rps", "0.5", "--test-time", "1s", "PING"], "not one command is due"),
+        (&["--rps-burst", "5", "PING"], "--rps-burst needs --rps"),
+        (&["--arrivals", "poisson", "PING"], "give --rps"),
+        (&["--rps", "100", "--rps-burst", "5", "-P", "4", "PING"], "whole number of pipelines"),
+        (&["--rps-schedule", "0s=10,5s=0", "PING"], "give --test-time"),
+        (&["--rps-schedule", "5s=10,1s=20", "PING"], "order of time"),
+        (&["--test-time", "0", "PING"], "duration of 0"),
+        (&["--test-time", "soon", "PING"], "no duration"),
+        (&["--patience", "0s", "PING"], "duration of 0"),
+        (&["-n", "0", "PING"], "give at least 1"),
+        (&["-c", "0", "PING"], "at least 1"),
+        (&["-P", "4", "--window", "75us", "SET", "__key__", "1"], "would not be measured"),
+        (&["--window", "75", "PING"], "with its unit"),
+        (&["--limit", "4", "PING"], "--window"),
+        (&["-d", "5-4", "SET", "__key__", "__data__"], "no size of data"),
+        (&["--key-distribution", "normal", "GET", "__key__"], "no distribution"),
+        (&["--mix-large", "1.5:1MiB"], "share and size"),
+        (&["--driver", "jedis", "PING"], "unknown driver \"jedis\""),
+        (&["--driver", "raw,raw", "PING"], "named twice"),
+        (&["--driver", "redis-rs", "--connections", "5", "PING"], "at most 1 connection"),
+        (&["-t", "get,nothing"], "no preset"),
+        (&["SUBSCRIBE", "a"], "what its connection is used for"),
+        (&["--multi", "BLPOP", "__key__", "1"], "inside a transaction"),
+        (&["--runtime", "current-thread", "--threads", "2", "PING"], "one thread"),
+        (&["--json-out-file", &nowhere, "PING"], "can't write"),
+        (&["--csv", folder, "PING"], "directory"),
+        (&["--csv", file, "--json-out-file", file, "PING"], "a file of its own"),
+        (&["--hdr-file", file, "--rounds", "2", "PING"], "log of one run"),
+        (&["--resp", "4", "PING"], "2 or 3"),
+        (&[], "nothing to send"),
+    ];
+    for (arguments, wanted) in cases {
+        let (code, out, error) = output(rcb(&["--url", &url]).args(*arguments));
+        assert_eq!(code, Some(2), "{arguments:?}: {error}");
+        assert!(error.contains(wanted) && error.starts_with("error: ") && out.is_empty(), "{arguments:?}: {out} {error}");
+        // The flags' parser adds how to get help, and lists what is missing on a line of its own.
+        let sentence = error.split("\n\n").next().unwrap();
+        assert!(sentence.trim_end().lines().filter(|line| !line.starts_with("  ")).count() == 1, "{arguments:?}: {error}");
+        assert!(listener.accept().is_err(), "{arguments:?} asked the server");
+    }
+    assert_eq!(std::fs::read_dir(folder).unwrap().count(), 0, "nothing is left of the outputs");
+}
+
+#[test]
+fn what_only_the_server_can_tell_is_told_once_before_the_clock_starts() {
+    let server = Server::start(&[]);
+    let port = server.port();
+    for (arguments, wanted) in [
+        (&["NOSUCH", "__key__"][..], "unknown command"),
+        (&["GET", "__key__", "more"], "wrong number of arguments"),
+        (&["--cluster", "PING"], "standalone"),
+        (&["FLUSHALL"], "not ours"),
+        (&["--driver", "redis-rs-cluster", "PING"], "cluster only"),
+    ] {
+        let before = executed(&[server.endpoint()]);
+        let (code, out, error) = output(rcb(&["-p", &port]).args(arguments));
+        assert_eq!(code, Some(2), "{arguments:?}: {error}");
+        assert!(error.contains(wanted) && out.is_empty(), "{arguments:?}: {out} {error}");
+        assert_eq!(error.matches(wanted).count(), 1, "{error}");
+        assert!(!error.contains("Test time"), "the clock was started: {error}");
+        let after = executed(&[server.endpoint()]);
+        for name in ["get", "set", "flushall", "del"] {
+            assert_eq!(before.get(name).unwrap_or(&0), after.get(name).unwrap_or(&0), "{arguments:?} sent {name}");
+        }
+    }
+}
