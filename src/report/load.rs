@@ -112,7 +112,8 @@ fn numbers(out: &mut String, figures: &Figures, asked: &Asked) {
         let _ = writeln!(out, "   {:>10}  {}, the first: {}", errors.count, errors.kind, errors.first);
     }
     if figures.unanswered > 0 {
-        let _ = writeln!(out, "   {:>10}  commands without an answer: the server may have done them or not", figures.unanswered);
+        let _ =
+            writeln!(out, "   {:>10}  commands without an answer of their own: the server may have done them or not", figures.unanswered);
     }
     let _ = writeln!(out, "Throughput summary: {} requests per second", rate(figures.rate()));
     match &figures.plan {
@@ -176,7 +177,7 @@ fn numbers(out: &mut String, figures: &Figures, asked: &Asked) {
             let _ = write!(out, ", and {} of the pool's own checkouts", audit.checkout);
         }
         if audit.unanswered > 0 {
-            let _ = write!(out, ", and {} of those without an answer", audit.unanswered);
+            let _ = write!(out, ", and {} of those without an answer of their own", audit.unanswered);
         }
         if audit.by_scripts > 0 {
             let _ = write!(out, ", and {} called by scripts", audit.by_scripts);

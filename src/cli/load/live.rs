@@ -48,12 +48,12 @@ impl Live {
         let ended = tick.commands + tick.errors;
         let done = self.done(ended, second.to);
         let errors = 100.0 * tick.errors as f64 / ended.max(1) as f64;
-        let rate = second.commands as f64 / (second.to - second.from).max(1e-9);
+        let rate = second.rate().map_or("-".to_owned(), |rate| format!("{rate:.0}"));
         let p50 =
             second.planned.or(second.service).map_or("-".to_owned(), |latency: Latency| format!("{:.3}", latency.p50_ns as f64 / 1e6));
         // No driver caches on its side here, so there is nothing to count in these two columns.
         let mut line = format!(
-            "{:>7.0}s [{:>5.1}%] {:>19} {:>10} [{:>5.1}%] {:>15.0} {:>14} {:>12} {:>16}",
+            "{:>7.0}s [{:>5.1}%] {:>19} {:>10} [{:>5.1}%] {:>15} {:>14} {:>12} {:>16}",
             second.to,
             done * 100.0,
             tick.commands,
@@ -69,7 +69,7 @@ impl Live {
         }
         if let Some(bar) = &self.bar {
             bar.set_position((done * STEPS as f64) as u64);
-            bar.set_message(format!("{rate:.0}/s"));
+            bar.set_message(format!("{rate}/s"));
         }
         self.print(&line);
     }

@@ -29,6 +29,8 @@ enum Place {
 impl Output {
     /// Makes sure that `path` can be written.
     pub fn open(path: &Path) -> Result<Self, String> {
+        // What a link names is replaced, not the link.
+        let path = &std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let error = |error: &dyn std::fmt::Display| format!("can't write {}: {error}", path.display());
         let place = match std::fs::metadata(path) {
             Ok(found) if found.is_dir() => return Err(error(&"it is a directory; name a file")),
@@ -78,7 +80,7 @@ struct Line<'a> {
     to: f64,
     commands: u64,
     errors: u64,
-    rate: f64,
+    rate: Option<f64>,
     backlog: Option<u64>,
     service_p50_us: Option<f64>,
     service_p99_us: Option<f64>,
@@ -105,7 +107,7 @@ pub fn csv(record: &LoadRecord, out: &mut dyn Write) -> io::Result<()> {
                 to: second.to,
                 commands: second.commands,
                 errors: second.errors,
-                rate: second.commands as f64 / (second.to - second.from).max(f64::MIN_POSITIVE),
+                rate: second.rate(),
                 backlog: second.backlog,
                 service_p50_us: service.map(|latency| micros(latency.p50_ns)),
                 service_p99_us: service.map(|latency| micros(latency.p99_ns)),

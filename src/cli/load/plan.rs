@@ -42,6 +42,9 @@ const DANGEROUS: &[&str] = &[
 /// Commands whose slots are looked at, to see whether pipelines stay in one.
 const LOOKED_AT: u64 = 512;
 
+/// Most commands that all callers hold at the same time: each takes some hundred bytes.
+const MOST_HELD: usize = 4_000_000;
+
 /// One thing to be measured.
 pub struct Workload {
     pub name: String,
@@ -84,6 +87,9 @@ impl Plan {
         }
         if arguments.runtime == RuntimeFlavour::CurrentThread && arguments.threads.is_some_and(|threads| threads.get() > 1) {
             return Err("a current-thread runtime has one thread; leave out --threads or --runtime".to_owned());
+        }
+        if arguments.callers.get().saturating_mul(arguments.pipeline.get()) > MOST_HELD {
+            return Err(format!("-c times -P is more than {MOST_HELD} commands in memory at the same time; give less"));
         }
         let workers = match (arguments.runtime, arguments.threads) {
             (RuntimeFlavour::CurrentThread, _) => 1,

@@ -36,6 +36,18 @@ pub struct Second {
     pub entries: Vec<Option<Latency>>,
 }
 
+/// Intervals shorter than this have counts and no rate: it would be an extrapolation.
+const SHORTEST_RATE: f64 = 0.5;
+
+impl Second {
+    /// Successful commands per second; `None` for a last interval that was too short for one.
+    #[must_use]
+    pub fn rate(&self) -> Option<f64> {
+        let length = self.to - self.from;
+        (length >= SHORTEST_RATE).then(|| self.commands as f64 / length)
+    }
+}
+
 /// What an observer is told at the end of an interval.
 pub struct Tick<'a> {
     /// The interval.
