@@ -1,14 +1,18 @@
 //! What happens on Ctrl-C and SIGTERM: the registered cleanups run, newest first, and the process ends with code 130.
 //!
-//! A second signal ends the process at once. The signals are awaited on a thread of their own, so that neither a
+//! A second signal ends the process at once, unless it comes together with the first. The signals are awaited on a thread of their own, so that neither a
 //! busy runtime nor a benchmark that blocks it delays them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, Once, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
+
+/// Signals that come so soon after the first belong to it.
+const SAME_WISH: Duration = Duration::from_millis(300);
 
 /// The exit code after an interruption.
 pub const EXIT_INTERRUPTED: i32 = 130;
@@ -109,8 +113,13 @@ fn listen() {
                 run_cleanups();
                 std::process::exit(EXIT_INTERRUPTED);
             });
-            if work.is_ok() {
+            // `timeout` signals its child and then its group, the child again: that is one wish, not two.
+            let first = Instant::now();
+            while work.is_ok() {
                 signals.next().await;
+                if first.elapsed() >= SAME_WISH {
+                    break;
+                }
             }
             std::process::exit(EXIT_INTERRUPTED);
         });

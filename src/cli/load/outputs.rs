@@ -30,7 +30,7 @@ impl Output {
     /// Makes sure that `path` can be written.
     pub fn open(path: &Path) -> Result<Self, String> {
         // What a link names is replaced, not the link.
-        let path = &std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let path = &if path.is_file() { std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()) } else { path.to_owned() };
         let error = |error: &dyn std::fmt::Display| format!("can't write {}: {error}", path.display());
         let place = match std::fs::metadata(path) {
             Ok(found) if found.is_dir() => return Err(error(&"it is a directory; name a file")),
