@@ -1,0 +1,222 @@
+//! A publisher: sends numbered messages to its channels in turn, one at a time or in explicit pipelines.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use super::live::{Lane, Live};
+use super::message::{self, Header};
+use crate::drivers::{Command, Driver, Error, Kind, PipelineReplies, Reply, Servers, Settings};
+use crate::measure::clock::{clock_id, now_ns};
+
+/// How long a publisher waits after an error before it tries again.
+const AFTER_ERROR: Duration = Duration::from_millis(50);
+
+/// How long a publisher may go on without one message answered before it gives up.
+pub const GIVES_UP_AFTER: Duration = Duration::from_secs(5);
+
+/// One channel of a publisher.
+#[derive(Clone, Debug)]
+pub struct To {
+    /// The channel's name.
+    pub name: Vec<u8>,
+    /// Its index.
+    pub channel: u32,
+    /// What was sent to it.
+    pub lane: Arc<Lane>,
+}
+
+/// What a publisher is told.
+#[derive(Clone, Debug)]
+pub struct Orders {
+    /// Its number.
+    pub publisher: u32,
+    /// The run's number.
+    pub run: u64,
+    /// Its channels.
+    pub channels: Vec<To>,
+    /// Whether PUBLISH or SPUBLISH.
+    pub kind: Kind,
+    /// Bytes of a message.
+    pub payload: usize,
+    /// Messages in one explicit pipeline; 1 = the client's typed call for each.
+    pub batch: u64,
+    /// Messages to each channel; `None` = until told to stop.
+    pub messages: Option<u64>,
+    /// Messages per second; `None` = each as soon as the last is answered.
+    pub rate: Option<f64>,
+}
+
+/// Publishes until it is done or told to stop.
+///
+/// # Errors
+/// What kept it from publishing anything for [`GIVES_UP_AFTER`].
+pub async fn publish<D: Driver>(
+    mut client: D,
+    servers: &Servers,
+    settings: &Settings,
+    orders: &Orders,
+    live: &Live,
+) -> Result<D, Error> {
+    let mut payload = message::template(orders.payload);
+    let start = Instant::now();
+    let (mut planned, mut next) = (0u64, 0usize);
+    let mut last_answer = Instant::now();
+    let mut left = orders.channels.len();
+    let index = orders.publisher as usize;
+    while left > 0 && !live.stop_publishing.load(Relaxed) {
+        let to = &orders.channels[next % orders.channels.len()];
+        next += 1;
+        let count = match orders.messages {
+            Some(messages) => orders.batch.min(messages.saturating_sub(to.lane.begun())),
+            None => orders.batch,
+        };
+        if count == 0 {
+            left -= 1;
+            continue;
+        }
+        left = orders.channels.len();
+        if let Some(rate) = orders.rate {
+            let due = start + Duration::from_secs_f64(planned as f64 / rate);
+            wait_until(due, live).await;
+            let behind = u64::try_from(due.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            live.behind_ns.fetch_max(behind, Relaxed);
+        }
+        planned += count;
+        let first = to.lane.begin(count);
+        let sent = if orders.batch == 1 {
+            write_message(&mut payload, orders, to.channel, first);
+            let sent = match orders.kind {
+                Kind::Sharded => client.spublish(&to.name, &payload).await,
+                Kind::Channel | Kind::Pattern => client.publish(&to.name, &payload).await,
+            };
+            sent.map(|receivers| Batch { answered: 1, receivers, failed: Vec::new(), error: None })
+        } else {
+            batch(&client, orders, to, first, count, &mut payload).await
+        };
+        let error = match sent {
+            Ok(batch) => {
+                batch.failed.iter().for_each(|&number| to.lane.fail(number..number + 1));
+                live.unanswered.fetch_add(batch.failed.len() as u64, Relaxed);
+                live.published[index].add(batch.answered);
+                live.given[index].add(batch.receivers);
+                batch.error
+            }
+            Err(error) => {
+                to.lane.fail(first..first + count);
+                live.unanswered.fetch_add(count, Relaxed);
+                Some(error)
+            }
+        };
+        to.lane.answer();
+        let Some(error) = error else {
+            last_answer = Instant::now();
+            continue;
+        };
+        if last_answer.elapsed() > GIVES_UP_AFTER {
+            return Err(error);
+        }
+        tokio::time::sleep(AFTER_ERROR).await;
+        // Clients that don't reconnect of themselves get a new one.
+        if matches!(error, Error::Connection(_) | Error::Client(_) | Error::Timeout(_))
+            && let Ok(Ok(anew)) = tokio::time::timeout(GIVES_UP_AFTER, D::connect(servers, settings)).await
+        {
+            client = anew;
+        }
+    }
+    Ok(client)
+}
+
+/// Tells the subscribers of its channels how many messages there were; for subscribers in another process.
+///
+/// # Errors
+/// Those of the client.
+pub async fn announce_end<D: Driver>(client: &D, orders: &Orders) -> Result<(), Error> {
+    let mut payload = message::template(message::HEADER);
+    for to in &orders.channels {
+        let header = Header {
+            kind: message::Kind::End,
+            run: orders.run,
+            publisher: orders.publisher,
+            channel: to.channel,
+            sequence: to.lane.begun(),
+            sent_ns: now_ns(),
+            clock: clock_id(),
+        };
+        message::write(&mut payload, &header);
+        match orders.kind {
+            Kind::Sharded => client.spublish(&to.name, &payload).await?,
+            Kind::Channel | Kind::Pattern => client.publish(&to.name, &payload).await?,
+        };
+    }
+    Ok(())
+}
+
+async fn wait_until(due: Instant, live: &Live) {
+    while !live.stop_publishing.load(Relaxed) {
+        let left = due.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        tokio::time::sleep(left.min(Duration::from_millis(100))).await;
+    }
+}
+
+#[inline]
+fn write_message(payload: &mut [u8], orders: &Orders, channel: u32, sequence: u64) {
+    let header = Header {
+        kind: message::Kind::Message,
+        run: orders.run,
+        publisher: orders.publisher,
+        channel,
+        sequence,
+        sent_ns: now_ns(),
+        clock: clock_id(),
+    };
+    message::write(payload, &header);
+}
+
+/// What came of a batch.
+struct Batch {
+    answered: u64,
+    receivers: u64,
+    failed: Vec<u64>,
+    error: Option<Error>,
+}
+
+async fn batch<D: Driver>(client: &D, orders: &Orders, to: &To, first: u64, count: u64, payload: &mut [u8]) -> Result<Batch, Error> {
+    let name = orders.kind.publish();
+    let commands: Vec<Command> = (first..first + count)
+        .map(|sequence| {
+            write_message(payload, orders, to.channel, sequence);
+            Command::new(name).arg(&to.name).arg(&*payload)
+        })
+        .collect();
+    let replies: PipelineReplies<D::Reply> = client.pipeline(&commands).await?;
+    let mut batch = Batch { answered: 0, receivers: 0, failed: Vec::new(), error: None };
+    if replies.len() as u64 != count {
+        return Err(Error::Protocol(format!("{} replies to {count} messages", replies.len())));
+    }
+    for (number, reply) in (first..).zip(replies) {
+        match reply.and_then(receivers) {
+            Ok(receivers) => {
+                batch.answered += 1;
+                batch.receivers += receivers;
+            }
+            Err(error) => {
+                batch.failed.push(number);
+                batch.error = batch.error.or(Some(error));
+            }
+        }
+    }
+    Ok(batch)
+}
+
+/// The count that PUBLISH and SPUBLISH return.
+///
+/// # Errors
+/// [`Error::Protocol`] for any other reply.
+pub fn receivers<R: Reply>(reply: R) -> Result<u64, Error> {
+    let value = reply.into_value()?;
+    value.as_int().and_then(|count| u64::try_from(count).ok()).ok_or_else(|| Error::unexpected("a count", value.kind()))
+}
