@@ -1,7 +1,8 @@
 //! One suite of checks for every driver. A driver that fails it can't be measured.
 //!
 //! Generic over the driver; names no client. It writes only keys that begin with the prefix it is given, and deletes them at
-//! the end. The check of timeouts pauses the servers for 0.25 s (`CLIENT PAUSE`), so run it on a server of your own:
+//! the end. The check of timeouts pauses the servers for 0.25 s (`CLIENT PAUSE`), and those of publish/subscribe end every
+//! subscribed connection of the servers (`CLIENT KILL TYPE pubsub`), so run it on servers of your own:
 //!
 //! ```no_run
 //! # async fn example() {
@@ -20,12 +21,14 @@ mod commands;
 mod connections;
 mod context;
 mod pipelines;
+mod pubsub;
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::drivers::{Driver, Error, PipelineReach, Pipelines, Servers, Settings, Topology};
+use crate::drivers::{Driver, Error, Kind, PipelineReach, Pipelines, Servers, Settings, SubscriberSettings, Topology};
 use context::Context;
+use pubsub::Scene;
 
 /// The longest that one check may take. A check that takes longer hangs, and that is a failure.
 pub const CHECK_LIMIT: Duration = Duration::from_secs(20);
@@ -187,5 +190,54 @@ pub async fn run<D: Driver>(servers: &Servers, settings: &Settings, prefix: &str
         Err(_) => checks.push(Check::failed("connect", format!("not done within {CHECK_LIMIT:?}"))),
     }
     checks.push(checked("a_timeout", connections::a_timeout::<D>(servers, settings, prefix)).await);
+    Report { subject, checks }
+}
+
+/// All checks of publish/subscribe, with a driver as publisher and its own subscribers: each [`Kind`] that the client says it
+/// can, and refusals of the others. On a cluster a driver for one server has its subscribers at nodes that are chosen, one
+/// after the other. The servers must be Redis 7.0 or later and have no other subscribers.
+pub async fn run_pubsub<D: Driver>(servers: &Servers, settings: &Settings, prefix: &str) -> Report {
+    let subject = format!("{} pub/sub RESP{} {}", D::DESCRIPTOR.name, u8::from(settings.resp), servers.topology);
+    let connecting = async { Ok::<_, Error>((D::connect(servers, settings).await?, pubsub::nodes(servers).await?)) };
+    let (publisher, nodes) = match tokio::time::timeout(CHECK_LIMIT, connecting).await {
+        Ok(Ok(connected)) => connected,
+        Ok(Err(error)) => return Report { subject, checks: vec![Check::failed("connect", error)] },
+        Err(_) => return Report { subject, checks: vec![Check::failed("connect", format!("not done within {CHECK_LIMIT:?}"))] },
+    };
+    let mut checks = vec![checked("publishing_to_nobody", pubsub::publishing_to_nobody(&publisher, servers, prefix)).await];
+    for kind in Kind::ALL {
+        let mut places = vec![SubscriberSettings::default()];
+        if servers.topology == Topology::Cluster && kind != Kind::Sharded {
+            places.extend(nodes.last().map(|node| SubscriberSettings { node: Some(node.clone()), ..SubscriberSettings::default() }));
+        }
+        for options in places {
+            let topology = options.servers(servers).topology;
+            let scene = Scene { publisher: &publisher, servers, settings, prefix, kind, nodes: nodes.clone(), options };
+            if let Err(reason) = (D::DESCRIPTOR.pubsub.kinds)(topology, settings.resp, kind) {
+                checks.push(checked(kind.subscribe(), pubsub::what_is_unsupported_says_so(&scene, reason)).await);
+                continue;
+            }
+            macro_rules! all {
+                ($($check:ident),+ $(,)?) => {
+                    $(checks.push(checked(
+                        match kind {
+                            Kind::Channel => concat!("subscribe: ", stringify!($check)),
+                            Kind::Pattern => concat!("psubscribe: ", stringify!($check)),
+                            Kind::Sharded => concat!("ssubscribe: ", stringify!($check)),
+                        },
+                        pubsub::$check(&scene),
+                    ).await);)+
+                };
+            }
+            all![
+                messages_arrive_byte_for_byte,
+                unsubscribing_ends_delivery,
+                two_subscribers_get_all_in_order,
+                a_slow_subscriber_knows_its_losses,
+                a_lost_connection_surfaces,
+            ];
+        }
+    }
+    publisher.close().await;
     Report { subject, checks }
 }

@@ -6,7 +6,10 @@ use futures_util::future::try_join_all;
 use redis::{AsyncCommands, RedisError};
 
 use super::redis_rs::{commands_through, connect};
-use super::{Applied, Descriptor, Driver, Error, Lanes, PipelineReach, Resp, ResponseTimeout, Servers, Settings, Topology};
+use super::{
+    Applied, Descriptor, Driver, Error, Lanes, NoSubscriber, PipelineReach, PubSub, Resp, ResponseTimeout, Servers, Settings, Subscribe,
+    SubscriberSettings, Topology,
+};
 
 /// The crate's pool: a connection belongs to one call at a time.
 #[derive(Clone)]
@@ -23,15 +26,11 @@ impl From<RunError<RedisError>> for Error {
     }
 }
 
-impl crate::drivers::Subscribe for Bb8Redis {
-    type Subscriber = crate::drivers::NoSubscriber;
+impl Subscribe for Bb8Redis {
+    type Subscriber = NoSubscriber;
 
-    async fn subscriber(
-        servers: &Servers,
-        settings: &Settings,
-        options: &crate::drivers::SubscriberSettings,
-    ) -> Result<crate::drivers::NoSubscriber, Error> {
-        Self::DESCRIPTOR.pubsub.none_for(options.servers(servers).topology, settings.resp)
+    async fn subscriber(servers: &Servers, settings: &Settings, options: &SubscriberSettings) -> Result<NoSubscriber, Error> {
+        Self::DESCRIPTOR.pubsub.refuse(options.servers(servers).topology, settings.resp)
     }
 }
 
@@ -49,9 +48,9 @@ impl Driver for Bb8Redis {
         tells_connections: false,
         applied: |settings, _| Applied { nodelay: settings.nodelay(), response_timeout: ResponseTimeout::CrateDefault },
         pipeline_reach: PipelineReach::AnySlot,
-        pubsub: crate::drivers::PubSub::none(|_, _, _| {
+        pubsub: PubSub::none(|_, _, _| {
             Err(
-                "the crate drops no hint of pub/sub: its pool hands out connections for one command at a time; open a subscriber with redis-rs instead",
+                "the crate documents no pub/sub: its connections are handed out for one command at a time and receive no messages; subscribe with redis-rs",
             )
         }),
         notes: &[

@@ -6,8 +6,8 @@ use redis::AsyncCommands;
 
 use super::redis_rs::{self, RedisReply, connect};
 use super::{
-    Applied, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Publish, Resp,
-    ResponseTimeout, Servers, Settings, Topology,
+    Applied, Command, Commands, Descriptor, Driver, Error, Lanes, NoSubscriber, PipelineReach, PipelineReplies, Pipelines, PubSub, Publish,
+    Resp, ResponseTimeout, Servers, Settings, Subscribe, SubscriberSettings, Topology,
 };
 
 /// The crate's pools: a connection belongs to one call at a time.
@@ -107,15 +107,11 @@ fn clustered(servers: &Servers, settings: &Settings) -> Result<cluster::Pool, Er
     builder.build().map_err(|error| Error::Client(error.to_string()))
 }
 
-impl crate::drivers::Subscribe for DeadpoolRedis {
-    type Subscriber = crate::drivers::NoSubscriber;
+impl Subscribe for DeadpoolRedis {
+    type Subscriber = NoSubscriber;
 
-    async fn subscriber(
-        servers: &Servers,
-        settings: &Settings,
-        options: &crate::drivers::SubscriberSettings,
-    ) -> Result<crate::drivers::NoSubscriber, Error> {
-        Self::DESCRIPTOR.pubsub.none_for(options.servers(servers).topology, settings.resp)
+    async fn subscriber(servers: &Servers, settings: &Settings, options: &SubscriberSettings) -> Result<NoSubscriber, Error> {
+        Self::DESCRIPTOR.pubsub.refuse(options.servers(servers).topology, settings.resp)
     }
 }
 
@@ -137,8 +133,10 @@ impl Driver for DeadpoolRedis {
             Topology::Cluster => Applied { nodelay: None, response_timeout: ResponseTimeout::CrateDefault },
         },
         pipeline_reach: PipelineReach::OneSlot,
-        pubsub: crate::drivers::PubSub::none(|_, _, _| {
-            Err("a pool hands out multiplexed connections for one command at a time; open a subscriber with redis-rs instead")
+        pubsub: PubSub::none(|_, _, _| {
+            Err(
+                "the crate documents no pub/sub: its connections are handed out for one command at a time and receive no messages; subscribe with redis-rs",
+            )
         }),
         notes: &[
             "Every checkout costs a round trip that can't be turned off: UNWATCH and PING; on a cluster a PING to every master.",

@@ -302,7 +302,7 @@ impl PubSub {
     ///
     /// # Errors
     /// Always: [`Error::Unsupported`] with the reason.
-    pub fn none_for(&self, topology: Topology, resp: Resp) -> Result<NoSubscriber, Error> {
+    pub fn refuse(&self, topology: Topology, resp: Resp) -> Result<NoSubscriber, Error> {
         self.check(topology, resp)?;
         Err(Error::Unsupported("this client has no subscribers"))
     }

@@ -4,12 +4,14 @@
 
 mod command;
 mod decode;
+mod push;
 mod slot;
 mod value;
 mod version;
 
 pub use command::{Command, encode_words};
 pub use decode::{FrameError, Frames, Scanner, parse};
+pub use push::{PublishedMessage, Pushed, Pushes};
 pub use slot::{SLOTS, key_slot};
 pub use value::Value;
 pub use version::Resp;

@@ -48,6 +48,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub use exclusive::Exclusive;
 pub use queue::Flushes;
 pub use routed::Routed;
+pub(crate) use routed::{SlotRange, slot_ranges};
 pub use timer::{Clock, Precise, Timer};
 
 use crate::drivers::{Blob, Command, Commands, Error, Lanes, PipelineReplies, Pipelines, Reply, Scope, Settings, Strategy};

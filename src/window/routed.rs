@@ -245,10 +245,10 @@ impl<C: Pipelines> Pipelines for Routed<C> {
 }
 
 /// First and last slot of a range, and the master that serves it.
-type SlotRange = (u16, u16, Address);
+pub(crate) type SlotRange = (u16, u16, Address);
 
 /// `CLUSTER SLOTS`, masters only.
-async fn slot_ranges(seed: &Endpoint) -> Result<Vec<SlotRange>, Error> {
+pub(crate) async fn slot_ranges(seed: &Endpoint) -> Result<Vec<SlotRange>, Error> {
     let mut connection = Connection::open(seed, Resp::V2, true).await?;
     let reply = connection.request(&Command::new("CLUSTER").arg("SLOTS")).await?;
     let malformed = || Error::Protocol("CLUSTER SLOTS has an unexpected form".into());

@@ -5,10 +5,11 @@ use fred::clients::Client;
 use fred::interfaces::{ClientLike, KeysInterface};
 
 use super::connect::{self, Serving};
+use super::subscriber::{self, FredSubscriber};
 use super::{FredReply, calls};
 use crate::drivers::{
     Applied, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Publish, Resp, Servers,
-    Settings, Topology,
+    Settings, Subscribe, SubscriberSettings, Topology,
 };
 
 /// One client: one connection, or one to each master of a cluster.
@@ -58,15 +59,11 @@ impl Publish for Fred {
     }
 }
 
-impl crate::drivers::Subscribe for Fred {
-    type Subscriber = crate::drivers::NoSubscriber;
+impl Subscribe for Fred {
+    type Subscriber = FredSubscriber;
 
-    async fn subscriber(
-        servers: &Servers,
-        settings: &Settings,
-        options: &crate::drivers::SubscriberSettings,
-    ) -> Result<crate::drivers::NoSubscriber, Error> {
-        Self::DESCRIPTOR.pubsub.none_for(options.servers(servers).topology, settings.resp)
+    async fn subscriber(servers: &Servers, settings: &Settings, options: &SubscriberSettings) -> Result<FredSubscriber, Error> {
+        FredSubscriber::connect(servers, settings, options).await
     }
 }
 
@@ -84,7 +81,7 @@ impl Driver for Fred {
         tells_connections: true,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
-        pubsub: crate::drivers::PubSub::none(|_, _, _| Err("this driver opens no subscribers")),
+        pubsub: subscriber::PUBSUB,
         notes: super::NOTES,
     };
 

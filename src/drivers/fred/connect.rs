@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fred::clients::Client;
-use fred::interfaces::ClientLike;
+use fred::clients::{Client, SubscriberClient};
+use fred::interfaces::{ClientLike, EventInterface};
 use fred::types::config::{Config, Server, ServerConfig};
 use fred::types::{Builder, ConnectHandle, RespVersion};
 use tokio::task::JoinSet;
@@ -130,8 +130,33 @@ pub async fn start(clients: &[Client]) -> Result<Serving, Error> {
     }
 }
 
+/// Connects a subscriber. When a connection of it is lost its channel of messages is closed, so that whoever waits for one
+/// learns of it: fred itself only reports the error on another channel, and keeps this one open for a later `connect`.
+pub async fn start_subscriber(client: &SubscriberClient) -> Result<Serving, Error> {
+    let mut errors = client.error_rx();
+    let connecting = async { client.init().await.map_err(super::error::login_error) };
+    let task = match tokio::time::timeout(CONNECT_LIMIT, connecting).await {
+        Ok(task) => AbortOnDrop(task?),
+        Err(_) => return Err(Error::Connection(format!("no connection within {CONNECT_LIMIT:?}"))),
+    };
+    let mut tasks = Tasks::default();
+    let client = client.clone();
+    tasks.0.spawn(async move {
+        let mut task = task;
+        tokio::select! {
+            _ = &mut task.0 => {}
+            _ = errors.recv() => {}
+        }
+        let inner = client.inner();
+        let capacity = inner.performance_config().broadcast_channel_capacity;
+        inner.notifications.close_public_receivers(capacity);
+        drop(inner.take_command_rx());
+    });
+    Ok(Serving { _tasks: Arc::new(tasks) })
+}
+
 /// Closes the connections of all of `clients`.
-pub async fn quit(clients: &[Client]) {
+pub async fn quit<C: ClientLike>(clients: &[C]) {
     let quitting = futures_util::future::join_all(clients.iter().map(ClientLike::quit));
     // An error says that a connection is gone already.
     let _ = tokio::time::timeout(QUIT_LIMIT, quitting).await;

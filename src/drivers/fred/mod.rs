@@ -6,10 +6,12 @@ mod connect;
 mod error;
 mod pool;
 mod reply;
+mod subscriber;
 
 pub use client::Fred;
 pub use pool::FredPool;
 pub use reply::FredReply;
+pub use subscriber::FredSubscriber;
 
 const NOTES: &[&str] = &[
     "As it ships: TCP_NODELAY off, no response timeout, no limit to its queue, and no reconnect policy: after a lost connection every call fails. Tuned keeps all but the first.",

@@ -5,10 +5,11 @@ use fred::clients::Pool;
 use fred::interfaces::{ClientLike, KeysInterface};
 
 use super::connect::{self, Serving};
+use super::subscriber::{self, FredSubscriber};
 use super::{FredReply, calls};
 use crate::drivers::{
     Applied, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Publish, Resp, Servers,
-    Settings, Topology,
+    Settings, Subscribe, SubscriberSettings, Topology,
 };
 
 /// The crate's round-robin pool; each call takes the next client.
@@ -65,15 +66,11 @@ impl Publish for FredPool {
     }
 }
 
-impl crate::drivers::Subscribe for FredPool {
-    type Subscriber = crate::drivers::NoSubscriber;
+impl Subscribe for FredPool {
+    type Subscriber = FredSubscriber;
 
-    async fn subscriber(
-        servers: &Servers,
-        settings: &Settings,
-        options: &crate::drivers::SubscriberSettings,
-    ) -> Result<crate::drivers::NoSubscriber, Error> {
-        Self::DESCRIPTOR.pubsub.none_for(options.servers(servers).topology, settings.resp)
+    async fn subscriber(servers: &Servers, settings: &Settings, options: &SubscriberSettings) -> Result<FredSubscriber, Error> {
+        FredSubscriber::connect(servers, settings, options).await
     }
 }
 
@@ -91,7 +88,7 @@ impl Driver for FredPool {
         tells_connections: true,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
-        pubsub: crate::drivers::PubSub::none(|_, _, _| Err("this driver opens no subscribers")),
+        pubsub: subscriber::PUBSUB,
         notes: super::NOTES,
     };
 

@@ -9,6 +9,7 @@
 mod pool;
 mod reply;
 mod shared;
+mod subscriber;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -18,10 +19,11 @@ use std::time::Duration;
 pub use pool::Pool;
 pub use reply::Frame;
 pub use shared::Shared;
+pub use subscriber::RawSubscriber;
 
 use super::{
-    Applied, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Publish, Resp,
-    ResponseTimeout, Scope, Servers, Settings, Strategy, Topology,
+    Applied, Buffer, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, PubSub, Publish, Resp,
+    ResponseTimeout, Scope, Servers, Settings, Strategy, Subscribe, SubscriberSettings, Topology, WhenFull,
 };
 use crate::window::Routed;
 
@@ -221,15 +223,11 @@ impl Pipelines for Raw {
     }
 }
 
-impl crate::drivers::Subscribe for Raw {
-    type Subscriber = crate::drivers::NoSubscriber;
+impl Subscribe for Raw {
+    type Subscriber = RawSubscriber;
 
-    async fn subscriber(
-        servers: &Servers,
-        settings: &Settings,
-        options: &crate::drivers::SubscriberSettings,
-    ) -> Result<crate::drivers::NoSubscriber, Error> {
-        Self::DESCRIPTOR.pubsub.none_for(options.servers(servers).topology, settings.resp)
+    async fn subscriber(servers: &Servers, settings: &Settings, options: &SubscriberSettings) -> Result<RawSubscriber, Error> {
+        RawSubscriber::connect(servers, settings, options).await
     }
 }
 
@@ -247,7 +245,13 @@ impl Driver for Raw {
         tells_connections: true,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
-        pubsub: crate::drivers::PubSub::none(|_, _, _| Err("this driver opens no subscribers")),
+        pubsub: PubSub {
+            kinds: |_, _, _| Ok(()),
+            buffer: Some(Buffer { capacity: None, settable: false, when_full: WhenFull::Waits }),
+            way: "a bare socket, read when the subscriber asks for the next message",
+            binary_names: true,
+            tells_pattern: true,
+        },
         notes: &[],
     };
 

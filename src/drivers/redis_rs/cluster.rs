@@ -2,10 +2,13 @@
 
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
+use tokio::sync::mpsc::unbounded_channel;
 
+use super::subscriber::{self, RedisSubscriber};
 use super::{commands_through, connect};
 use crate::drivers::{
-    Applied, Descriptor, Driver, Error, Lanes, PipelineReach, Profile, Resp, ResponseTimeout, Servers, Settings, Topology,
+    Applied, Descriptor, Driver, Error, Lanes, PipelineReach, Profile, PubSub, Resp, ResponseTimeout, Servers, Settings, Subscribe,
+    SubscriberSettings, Topology,
 };
 
 /// One connection to each master, behind one task that routes.
@@ -32,15 +35,19 @@ fn builder(servers: &Servers, settings: &Settings) -> Result<ClusterClientBuilde
     })
 }
 
-impl crate::drivers::Subscribe for RedisRsCluster {
-    type Subscriber = crate::drivers::NoSubscriber;
+impl Subscribe for RedisRsCluster {
+    type Subscriber = RedisSubscriber;
 
-    async fn subscriber(
-        servers: &Servers,
-        settings: &Settings,
-        options: &crate::drivers::SubscriberSettings,
-    ) -> Result<crate::drivers::NoSubscriber, Error> {
-        Self::DESCRIPTOR.pubsub.none_for(options.servers(servers).topology, settings.resp)
+    async fn subscriber(servers: &Servers, settings: &Settings, options: &SubscriberSettings) -> Result<RedisSubscriber, Error> {
+        let servers = options.servers(servers);
+        Self::DESCRIPTOR.pubsub.check(servers.topology, settings.resp)?;
+        if servers.topology == Topology::Standalone {
+            return RedisSubscriber::connect(&servers, settings, &SubscriberSettings::default()).await;
+        }
+        let (sender, pushes) = unbounded_channel();
+        let client = builder(&servers, settings)?.push_sender(sender).build()?;
+        let connection = connect::limited(async { connect::login(client.get_async_connection().await) }).await?;
+        Ok(RedisSubscriber::Cluster(connection, pushes))
     }
 }
 
@@ -58,7 +65,15 @@ impl Driver for RedisRsCluster {
         tells_connections: false,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::OneSlot,
-        pubsub: crate::drivers::PubSub::none(|_, _, _| Err("this driver opens no subscribers")),
+        pubsub: PubSub {
+            kinds: |topology, resp, kind| match (topology, resp) {
+                (Topology::Standalone, _) => (subscriber::STANDALONE.kinds)(topology, resp, kind),
+                (Topology::Cluster, Resp::V2) => Err("a ClusterConnection receives messages with RESP3 only"),
+                (Topology::Cluster, Resp::V3) => Ok(()),
+            },
+            way: "a ClusterConnection of its own with push_sender; at a chosen node as redis-rs",
+            ..subscriber::STANDALONE
+        },
         notes: &[
             "Its queues can't be changed: 100 requests to the one routing task, 50 to each node. More callers wait in them, also when tuned.",
             "As it ships: TCP_NODELAY off, no response timeout (unlike the crate's other connections), 16 retries up to 11 minutes apart; tuned: 3 retries at most 0.5 s apart.",

@@ -2,8 +2,11 @@
 
 use redis::aio::MultiplexedConnection;
 
+use super::subscriber::{self, RedisSubscriber};
 use super::{commands_through, connect};
-use crate::drivers::{Applied, Descriptor, Driver, Error, Lanes, PipelineReach, Resp, Servers, Settings, Topology};
+use crate::drivers::{
+    Applied, Descriptor, Driver, Error, Lanes, PipelineReach, Resp, Servers, Settings, Subscribe, SubscriberSettings, Topology,
+};
 
 /// One multiplexed connection, cloned for each call as the crate's documentation advises.
 #[derive(Clone)]
@@ -11,15 +14,11 @@ pub struct RedisRs(MultiplexedConnection);
 
 commands_through!(RedisRs, self, connection = self.0.clone(), connection, lanes = Lanes::Handles(vec![self.clone()]));
 
-impl crate::drivers::Subscribe for RedisRs {
-    type Subscriber = crate::drivers::NoSubscriber;
+impl Subscribe for RedisRs {
+    type Subscriber = RedisSubscriber;
 
-    async fn subscriber(
-        servers: &Servers,
-        settings: &Settings,
-        options: &crate::drivers::SubscriberSettings,
-    ) -> Result<crate::drivers::NoSubscriber, Error> {
-        Self::DESCRIPTOR.pubsub.none_for(options.servers(servers).topology, settings.resp)
+    async fn subscriber(servers: &Servers, settings: &Settings, options: &SubscriberSettings) -> Result<RedisSubscriber, Error> {
+        RedisSubscriber::connect(servers, settings, options).await
     }
 }
 
@@ -37,7 +36,7 @@ impl Driver for RedisRs {
         tells_connections: true,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
-        pubsub: crate::drivers::PubSub::none(|_, _, _| Err("this driver opens no subscribers")),
+        pubsub: subscriber::STANDALONE,
         notes: &[
             "As it ships: TCP_NODELAY off, a timer of 500 ms per command, 50 requests in its queue.",
             "It does not reconnect: after a lost connection every call fails.",

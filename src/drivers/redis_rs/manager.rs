@@ -1,10 +1,13 @@
 //! `redis-rs-manager`: one multiplexed connection that reconnects.
 
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
+use tokio::sync::mpsc::unbounded_channel;
 
+use super::subscriber::{self, RedisSubscriber};
 use super::{commands_through, connect};
 use crate::drivers::{
-    Applied, Descriptor, Driver, Error, Lanes, PipelineReach, Profile, Resp, ResponseTimeout, Servers, Settings, Topology,
+    Applied, Descriptor, Driver, Error, Lanes, PipelineReach, Profile, PubSub, Resp, ResponseTimeout, Servers, Settings, Subscribe,
+    SubscriberSettings, Topology,
 };
 
 /// One connection that the crate renews when it is lost.
@@ -25,15 +28,19 @@ fn config(settings: &Settings) -> ConnectionManagerConfig {
     }
 }
 
-impl crate::drivers::Subscribe for RedisRsManager {
-    type Subscriber = crate::drivers::NoSubscriber;
+impl Subscribe for RedisRsManager {
+    type Subscriber = RedisSubscriber;
 
-    async fn subscriber(
-        servers: &Servers,
-        settings: &Settings,
-        options: &crate::drivers::SubscriberSettings,
-    ) -> Result<crate::drivers::NoSubscriber, Error> {
-        Self::DESCRIPTOR.pubsub.none_for(options.servers(servers).topology, settings.resp)
+    async fn subscriber(servers: &Servers, settings: &Settings, options: &SubscriberSettings) -> Result<RedisSubscriber, Error> {
+        Self::DESCRIPTOR.pubsub.check(options.servers(servers).topology, settings.resp)?;
+        let client = connect::client(options.servers(servers).first(), settings)?;
+        let (sender, pushes) = unbounded_channel();
+        let config = config(settings).set_push_sender(sender);
+        let connecting = async {
+            connect::probe(options.servers(servers).first(), settings).await?;
+            connect::login(client.get_connection_manager_with_config(config).await)
+        };
+        Ok(RedisSubscriber::Manager(connect::limited(connecting).await?, pushes))
     }
 }
 
@@ -51,7 +58,14 @@ impl Driver for RedisRsManager {
         tells_connections: true,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
-        pubsub: crate::drivers::PubSub::none(|_, _, _| Err("this driver opens no subscribers")),
+        pubsub: PubSub {
+            kinds: |topology, resp, kind| match resp {
+                Resp::V2 => Err("a ConnectionManager receives messages with RESP3 only"),
+                Resp::V3 => (subscriber::STANDALONE.kinds)(topology, resp, kind),
+            },
+            way: "a ConnectionManager of its own with set_push_sender",
+            ..subscriber::STANDALONE
+        },
         notes: &[
             "As it ships: TCP_NODELAY off, a timer of 500 ms per command, 50 requests in its queue.",
             "After a lost connection calls wait for the reconnection, which gives up after 6 tries (at most 6.3 s); both profiles keep that.",

@@ -8,6 +8,7 @@ mod error;
 mod manager;
 mod pool;
 mod reply;
+mod subscriber;
 
 pub(super) use calls::{commands_through, get, hand_written, hkeys, pipeline, publish, query, set, spublish};
 pub use cluster::RedisRsCluster;
@@ -15,3 +16,4 @@ pub use connection::RedisRs;
 pub use manager::RedisRsManager;
 pub use pool::RedisRsPool;
 pub use reply::RedisReply;
+pub use subscriber::RedisSubscriber;

@@ -6,8 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
+use super::subscriber::{self, RedisSubscriber};
 use super::{commands_through, connect};
-use crate::drivers::{Applied, Descriptor, Driver, Error, Lanes, PipelineReach, Resp, Servers, Settings, Topology};
+use crate::drivers::{
+    Applied, Descriptor, Driver, Error, Lanes, PipelineReach, Resp, Servers, Settings, Subscribe, SubscriberSettings, Topology,
+};
 
 /// Multiplexed connections; each call takes the next one.
 #[derive(Clone)]
@@ -32,15 +35,11 @@ impl RedisRsPool {
 
 commands_through!(RedisRsPool, self, connection = self.next().clone(), connection, lanes = self.lanes());
 
-impl crate::drivers::Subscribe for RedisRsPool {
-    type Subscriber = crate::drivers::NoSubscriber;
+impl Subscribe for RedisRsPool {
+    type Subscriber = RedisSubscriber;
 
-    async fn subscriber(
-        servers: &Servers,
-        settings: &Settings,
-        options: &crate::drivers::SubscriberSettings,
-    ) -> Result<crate::drivers::NoSubscriber, Error> {
-        Self::DESCRIPTOR.pubsub.none_for(options.servers(servers).topology, settings.resp)
+    async fn subscriber(servers: &Servers, settings: &Settings, options: &SubscriberSettings) -> Result<RedisSubscriber, Error> {
+        RedisSubscriber::connect(servers, settings, options).await
     }
 }
 
@@ -58,7 +57,7 @@ impl Driver for RedisRsPool {
         tells_connections: true,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
-        pubsub: crate::drivers::PubSub::none(|_, _, _| Err("this driver opens no subscribers")),
+        pubsub: subscriber::STANDALONE,
         notes: &[
             "As it ships: TCP_NODELAY off, a timer of 500 ms per command, 50 requests in each connection's queue.",
             "The round robin is ours: the crate has no pool of multiplexed connections.",

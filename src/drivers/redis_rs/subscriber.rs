@@ -1,0 +1,162 @@
+//! Subscribers as the crate's documentation shows them.
+
+use std::borrow::Cow;
+
+use futures_util::StreamExt;
+use redis::aio::{ConnectionManager, MultiplexedConnection, PubSubSink, PubSubStream};
+use redis::cluster_async::ClusterConnection;
+use redis::{Msg, PushInfo, PushKind};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::connect;
+use crate::drivers::{
+    Buffer, Error, Event, Kind, Message, PubSub, Resp, Servers, Settings, Subscriber, SubscriberSettings, Topology, WhenFull,
+};
+
+/// What a connection to one server can do.
+pub(super) const STANDALONE: PubSub = PubSub {
+    kinds: |topology, _, kind| match (topology, kind) {
+        (Topology::Cluster, _) => Err("it connects to one server: on a cluster a subscriber needs a node to be chosen"),
+        (Topology::Standalone, Kind::Sharded) => Err("the crate has SSUBSCRIBE for its cluster connection only"),
+        (Topology::Standalone, _) => Ok(()),
+    },
+    buffer: Some(Buffer { capacity: None, settable: false, when_full: WhenFull::Grows }),
+    way: "RESP2: get_async_pubsub; RESP3: a multiplexed connection of its own with set_push_sender",
+    binary_names: true,
+    tells_pattern: true,
+};
+
+impl Message for Msg {
+    fn channel(&self) -> Cow<'_, [u8]> {
+        match self.get_channel_name() {
+            // What the crate shows for a name that is no text; it may be the name, too.
+            "?" => Cow::Owned(self.get_channel().unwrap_or_default()),
+            name => Cow::Borrowed(name.as_bytes()),
+        }
+    }
+
+    /// The crate lends no pattern, so this copies it.
+    fn pattern(&self) -> Option<Cow<'_, [u8]>> {
+        self.from_pattern().then(|| Cow::Owned(self.get_pattern().unwrap_or_default()))
+    }
+
+    fn payload(&self) -> &[u8] {
+        self.get_payload_bytes()
+    }
+}
+
+/// A connection for subscriptions. All but the first give their messages to an unbounded channel, as the documentation shows.
+pub enum RedisSubscriber {
+    /// A connection for nothing else, for RESP2. Its stream is an unbounded channel, too.
+    Dedicated(PubSubSink, PubSubStream),
+    /// A multiplexed connection with RESP3.
+    Multiplexed(MultiplexedConnection, UnboundedReceiver<PushInfo>),
+    /// A connection that the crate renews, with RESP3.
+    Manager(ConnectionManager, UnboundedReceiver<PushInfo>),
+    /// A cluster connection with RESP3.
+    Cluster(ClusterConnection, UnboundedReceiver<PushInfo>),
+}
+
+fn lost() -> Error {
+    Error::Connection("the subscriber's connection was lost".into())
+}
+
+/// The next message; other pushes are passed over.
+async fn pushed(pushes: &mut UnboundedReceiver<PushInfo>) -> Result<Msg, Error> {
+    loop {
+        let push = pushes.recv().await.ok_or_else(lost)?;
+        match push.kind {
+            PushKind::Message | PushKind::PMessage | PushKind::SMessage => {
+                return Msg::from_push_info(push).ok_or_else(|| Error::Protocol("a message without its parts".into()));
+            }
+            PushKind::Disconnection => return Err(lost()),
+            _ => {}
+        }
+    }
+}
+
+/// Calls the method of whichever connection it is.
+macro_rules! on_any {
+    ($self:expr, $connection:ident => $call:expr) => {
+        match $self {
+            RedisSubscriber::Dedicated($connection, _) => $call,
+            RedisSubscriber::Multiplexed($connection, _) => $call,
+            RedisSubscriber::Manager($connection, _) => $call,
+            RedisSubscriber::Cluster($connection, _) => $call,
+        }
+    };
+}
+
+const NO_SHARDED: Error = Error::Unsupported("the crate has SSUBSCRIBE for its cluster connection only");
+
+impl RedisSubscriber {
+    /// Connects to one server.
+    pub async fn connect(servers: &Servers, settings: &Settings, options: &SubscriberSettings) -> Result<Self, Error> {
+        let servers = options.servers(servers);
+        STANDALONE.check(servers.topology, settings.resp)?;
+        let client = connect::client(servers.first(), settings)?;
+        let connecting = async {
+            match settings.resp {
+                Resp::V2 => {
+                    let (sink, stream) = connect::login(client.get_async_pubsub().await)?.split();
+                    Ok(Self::Dedicated(sink, stream))
+                }
+                Resp::V3 => {
+                    let (sender, pushes) = unbounded_channel();
+                    let config = connect::config(settings).set_push_sender(sender);
+                    let connection = connect::login(client.get_multiplexed_async_connection_with_config(&config).await)?;
+                    Ok(Self::Multiplexed(connection, pushes))
+                }
+            }
+        };
+        connect::limited(connecting).await
+    }
+}
+
+impl Subscriber for RedisSubscriber {
+    type Message = Msg;
+
+    async fn subscribe(&mut self, kind: Kind, names: &[Vec<u8>]) -> Result<(), Error> {
+        match (kind, &mut *self) {
+            _ if names.is_empty() => Ok(()),
+            (Kind::Channel, _) => on_any!(self, connection => Ok(connection.subscribe(names).await?)),
+            (Kind::Pattern, _) => on_any!(self, connection => Ok(connection.psubscribe(names).await?)),
+            (Kind::Sharded, Self::Cluster(connection, _)) => {
+                // One command may name shard channels of one slot only.
+                for name in names {
+                    connection.ssubscribe(name).await?;
+                }
+                Ok(())
+            }
+            (Kind::Sharded, _) => Err(NO_SHARDED),
+        }
+    }
+
+    async fn unsubscribe(&mut self, kind: Kind, names: &[Vec<u8>]) -> Result<(), Error> {
+        match (kind, &mut *self) {
+            _ if names.is_empty() => Ok(()),
+            (Kind::Channel, _) => on_any!(self, connection => Ok(connection.unsubscribe(names).await?)),
+            (Kind::Pattern, _) => on_any!(self, connection => Ok(connection.punsubscribe(names).await?)),
+            (Kind::Sharded, Self::Cluster(connection, _)) => {
+                for name in names {
+                    connection.sunsubscribe(name).await?;
+                }
+                Ok(())
+            }
+            (Kind::Sharded, _) => Err(NO_SHARDED),
+        }
+    }
+
+    async fn next(&mut self) -> Result<Event<Msg>, Error> {
+        let message = match self {
+            Self::Dedicated(_, stream) => stream.next().await.ok_or_else(lost)?,
+            Self::Multiplexed(_, pushes) | Self::Manager(_, pushes) | Self::Cluster(_, pushes) => pushed(pushes).await?,
+        };
+        Ok(Event::Message(message))
+    }
+
+    /// The connection ends with its last handle: the crate knows no other way.
+    async fn close(self) {
+        drop(self);
+    }
+}
