@@ -4,6 +4,9 @@
 
 mod calibrate;
 mod drivers;
+mod json_out;
+mod limits;
+mod subscribe;
 mod target;
 
 use std::process::ExitCode;
@@ -19,6 +22,7 @@ Examples:
   rcb target                              what would be measured against
   rcb target --topology 3x1               the same for a cluster that is started for it
   rcb target --url redis://db.local:6379  the same for a server of yours
+  rcb subscribe --driver fred --test-time 10   is every message received, and how fast
   rcb calibrate                           how good the instrument is on this machine
 
 The sweeps themselves are Criterion benches: cargo bench --bench pipeline_window";
@@ -37,6 +41,8 @@ enum Verb {
     Drivers(drivers::Arguments),
     /// Show what would be measured against, and what to know about this machine
     Target(target::Arguments),
+    /// Subscribers with an exact account of every message, and the publishers that feed them
+    Subscribe(Box<subscribe::Arguments>),
     /// Measure the instrument: clock, timer, allocator, harness tax, and the floor against redis-benchmark
     Calibrate(calibrate::Arguments),
 }
@@ -47,6 +53,7 @@ pub fn run() -> ExitCode {
     let outcome = match Arguments::parse().verb {
         Verb::Drivers(arguments) => drivers::run(&arguments),
         Verb::Target(arguments) => target::run(&arguments),
+        Verb::Subscribe(arguments) => subscribe::run(&arguments),
         Verb::Calibrate(arguments) => calibrate::run(&arguments),
     };
     match outcome {

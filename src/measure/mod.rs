@@ -9,4 +9,4 @@ mod usage;
 
 pub use alloc::{Allocations, CountingAllocator, allocations};
 pub use environment::{Environment, Load, warnings};
-pub use usage::{Snapshot, Usage, peak_memory, reset_peak_memory};
+pub use usage::{Snapshot, Usage, peak_memory, reset_peak_memory, resident_memory};

@@ -73,6 +73,14 @@ pub fn peak_memory() -> Option<u64> {
     })
 }
 
+/// Resident set size of this process now, bytes; `None` where `/proc` does not tell it.
+#[must_use]
+pub fn resident_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -96,8 +96,7 @@ impl Census {
             Kind::Channel => self.count_channels("NUMSUB", channels).await,
             Kind::Sharded => self.count_channels("SHARDNUMSUB", channels).await,
             Kind::Pattern => {
-                let answers =
-                    self.ask(|_| vec![Command::new("PUBSUB").arg("NUMPAT"), Command::new("CLIENT").arg("LIST")]).await?;
+                let answers = self.ask(|_| vec![Command::new("PUBSUB").arg("NUMPAT"), Command::new("CLIENT").arg("LIST")]).await?;
                 let mut counted = Counted::default();
                 for values in &answers {
                     let different = values.first().and_then(Value::as_int).and_then(|count| u64::try_from(count).ok());
@@ -159,7 +158,10 @@ impl Census {
                 return Ok(counted);
             }
             if start.elapsed() > within {
-                return Err(Error::Timeout(format!("after {within:?} the servers know {} subscriptions instead of {wanted}", counted.total())));
+                return Err(Error::Timeout(format!(
+                    "after {within:?} the servers know {} subscriptions instead of {wanted}",
+                    counted.total()
+                )));
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(Duration::from_millis(100));
@@ -190,7 +192,8 @@ mod tests {
 
     #[test]
     fn patterns_are_added_up_over_all_clients() {
-        let list = b"id=3 addr=127.0.0.1:1 name= sub=1 psub=2 ssub=0 cmd=psubscribe\nid=4 addr=127.0.0.1:2 name=psub sub=0 psub=40 multi=-1\n";
+        let list =
+            b"id=3 addr=127.0.0.1:1 name= sub=1 psub=2 ssub=0 cmd=psubscribe\nid=4 addr=127.0.0.1:2 name=psub sub=0 psub=40 multi=-1\n";
         assert_eq!(patterns_of_clients(list), 42);
         assert_eq!(patterns_of_clients(b""), 0);
     }

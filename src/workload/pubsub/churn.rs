@@ -18,6 +18,9 @@ use crate::drivers::{Error, Kind};
 /// How long the servers may take to confirm a step.
 const CONFIRMED_WITHIN: Duration = Duration::from_secs(5);
 
+/// Failures in a row after which it gives up.
+const MOST_FAILURES: u32 = 5;
+
 /// All that was sent: by channel and publisher.
 #[derive(Clone, Debug)]
 pub struct Lanes {
@@ -92,24 +95,30 @@ pub struct Churn {
 }
 
 impl Churn {
-    /// Goes on until `stop` is set; counts what was done in `done`.
-    ///
-    /// # Errors
-    /// What the servers did not confirm. The account of that subscription is then that of one that was not expected to get anything
-    /// more than it got.
-    pub async fn run(mut self, subscriptions: &[Subscription], stop: &AtomicBool, done: &AtomicU64) -> Result<(), Error> {
+    /// Goes on until `stop` is set; counts what was done in `done`. Returns what the servers did not confirm last: a
+    /// subscription whose end or beginning was not confirmed is from then on not expected to get any more than it gets.
+    pub async fn run(mut self, subscriptions: &[Subscription], stop: &AtomicBool, done: &AtomicU64) -> Option<Error> {
+        let (mut failed, mut in_a_row) = (None, 0);
         let mut ticks = tokio::time::interval(self.interval);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         ticks.tick().await;
         for subscription in subscriptions.iter().cycle() {
             ticks.tick().await;
-            if stop.load(Relaxed) {
-                return Ok(());
+            if stop.load(Relaxed) || in_a_row == MOST_FAILURES {
+                break;
             }
-            self.once(subscription).await?;
-            done.fetch_add(1, Relaxed);
+            match self.once(subscription).await {
+                Ok(()) => {
+                    in_a_row = 0;
+                    done.fetch_add(1, Relaxed);
+                }
+                Err(error) => {
+                    in_a_row += 1;
+                    failed = Some(error);
+                }
+            }
         }
-        Ok(())
+        failed
     }
 
     async fn once(&mut self, subscription: &Subscription) -> Result<(), Error> {
@@ -147,10 +156,7 @@ async fn send(subscription: &Subscription, order: Order) -> Result<(), Error> {
     subscription.orders.send(order).await.map_err(|_| gone())
 }
 
-async fn obey(
-    subscription: &Subscription,
-    order: fn(usize, oneshot::Sender<Result<(), Error>>) -> Order,
-) -> Result<(), Error> {
+async fn obey(subscription: &Subscription, order: fn(usize, oneshot::Sender<Result<(), Error>>) -> Order) -> Result<(), Error> {
     let (answer, answered) = oneshot::channel();
     send(subscription, order(subscription.index, answer)).await?;
     // A slow subscriber looks at its orders after its next message; a reconnecting one after that.

@@ -103,6 +103,8 @@ pub struct Live {
     pub disconnections: AtomicU64,
     /// Connections of subscribers that were made anew.
     pub reconnections: AtomicU64,
+    /// Subscribers that were told the end by publishers in another process.
+    pub ended: AtomicU64,
     /// Messages published and answered, of each publisher.
     pub published: Vec<Gauge>,
     /// Sum of what PUBLISH returned, of each publisher.
@@ -125,7 +127,8 @@ const LONGEST_NS: u64 = 3_600_000_000_000;
 #[must_use]
 pub fn histogram() -> Histogram<u64> {
     // Can't fail with these bounds; the other way grows as it needs.
-    Histogram::new_with_bounds(1, LONGEST_NS, 3).unwrap_or_else(|_| Histogram::new(3).unwrap_or_else(|_| unreachable!("3 digits are allowed")))
+    Histogram::new_with_bounds(1, LONGEST_NS, 3)
+        .unwrap_or_else(|_| Histogram::new(3).unwrap_or_else(|_| unreachable!("3 digits are allowed")))
 }
 
 impl Live {
@@ -140,6 +143,7 @@ impl Live {
             active: AtomicU64::new(0),
             disconnections: AtomicU64::new(0),
             reconnections: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
             published: gauges(publishers),
             given: gauges(publishers),
             unanswered: AtomicU64::new(0),

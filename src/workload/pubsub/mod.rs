@@ -1,6 +1,17 @@
 //! Publish/subscribe: subscribers with exact accounts, and the publishers that feed them. Never names a client.
+//!
+//! [`engine`] is the run behind `rcb subscribe`.
 
 pub mod account;
+pub mod census;
 pub mod channels;
+pub mod churn;
+pub mod engine;
+pub mod live;
 pub mod message;
+pub mod outcome;
+pub mod plan;
+pub mod publisher;
+pub mod receiver;
 pub mod stream;
+mod watch;

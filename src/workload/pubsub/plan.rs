@@ -81,7 +81,9 @@ impl Plan {
         )?;
         require(
             payload >= HEADER,
-            format!("--data-size {payload} is too small: the header of a message, which the account needs, has {HEADER} bytes; use {HEADER} or more"),
+            format!(
+                "--data-size {payload} is too small: the header of a message, which the account needs, has {HEADER} bytes; use {HEADER} or more"
+            ),
         )?;
         require(payload <= LARGEST, format!("--data-size {payload} is too large; use {LARGEST} at most"))?;
         require(self.batch > 0, "--publish-batch is 0; a batch has at least 1 message".into())?;

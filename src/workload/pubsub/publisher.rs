@@ -51,13 +51,7 @@ pub struct Orders {
 ///
 /// # Errors
 /// What kept it from publishing anything for [`GIVES_UP_AFTER`].
-pub async fn publish<D: Driver>(
-    mut client: D,
-    servers: &Servers,
-    settings: &Settings,
-    orders: &Orders,
-    live: &Live,
-) -> Result<D, Error> {
+pub async fn publish<D: Driver>(mut client: D, servers: &Servers, settings: &Settings, orders: &Orders, live: &Live) -> Result<D, Error> {
     let mut payload = message::template(orders.payload);
     let start = Instant::now();
     let (mut planned, mut next) = (0u64, 0usize);

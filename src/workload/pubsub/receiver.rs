@@ -81,6 +81,8 @@ pub struct Receiver {
     pub orders: mpsc::Receiver<Order>,
     /// When it is to end.
     pub stop: watch::Receiver<bool>,
+    /// Whether publishers in another process have said that they are done.
+    pub ended: bool,
 }
 
 enum Step<M> {
@@ -137,11 +139,14 @@ impl Receiver {
             };
             match step {
                 Step::Event(Ok(Event::Message(message))) => {
-                    if let Some(received) = self.account.arrive(&message.channel(), message.payload()) {
-                        self.live.received[self.index].add(1);
-                        if let Some(sent_ns) = received.sent_ns {
-                            latencies.note(&self.live, sent_ns, now_ns());
+                    match self.account.arrive(&message.channel(), message.payload()) {
+                        Some(received) => {
+                            self.live.received[self.index].add(1);
+                            if let Some(sent_ns) = received.sent_ns {
+                                latencies.note(&self.live, sent_ns, now_ns());
+                            }
                         }
+                        None => self.look_for_the_end(),
                     }
                     if !self.delay.is_zero() {
                         tokio::time::sleep(self.delay).await;
@@ -165,6 +170,14 @@ impl Receiver {
                     self.obey(subscriber, order).await;
                 }
             }
+        }
+    }
+
+    #[cold]
+    fn look_for_the_end(&mut self) {
+        if !self.ended && self.account.has_ended() {
+            self.ended = true;
+            self.live.ended.fetch_add(1, Relaxed);
         }
     }
 

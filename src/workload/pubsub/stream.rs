@@ -153,6 +153,18 @@ impl Stream {
         self.skip_to(sent, true);
     }
 
+    /// No more than `sent` were published, whatever was left open at the end.
+    pub fn cap(&mut self, sent: u64) {
+        self.next = self.next.min(sent.max(self.highest));
+        while let Some(last) = self.gaps.back_mut().filter(|last| last.end > self.next) {
+            last.end = self.next;
+            if last.start < last.end {
+                break;
+            }
+            self.gaps.pop_back();
+        }
+    }
+
     /// Nobody can tell whether these were published.
     pub fn excuse(&mut self, numbers: Range<u64>) {
         self.skip_to(numbers.end, true);

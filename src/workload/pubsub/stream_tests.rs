@@ -48,6 +48,17 @@ fn what_was_published_while_closed_is_not_expected_and_edges_are_not_judged() {
 }
 
 #[test]
+fn a_subscription_whose_end_nobody_confirmed_is_judged_up_to_what_was_certain() {
+    let mut stream = Stream::default();
+    stream.arrive(0);
+    stream.close(3, u64::MAX);
+    stream.arrive(5);
+    stream.close(0, 9);
+    stream.cap(9);
+    assert_eq!(stream.tally(), Tally { received: 2, lost: 2, unjudged: 5, ..Tally::default() }, "lost: 1, 2");
+}
+
+#[test]
 fn late_messages_of_a_closed_subscription_are_still_received() {
     let mut stream = Stream::default();
     stream.arrive(0);
