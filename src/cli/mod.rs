@@ -6,6 +6,7 @@ mod calibrate;
 mod drivers;
 mod json_out;
 mod limits;
+mod publish;
 mod subscribe;
 mod target;
 
@@ -22,7 +23,8 @@ Examples:
   rcb target                              what would be measured against
   rcb target --topology 3x1               the same for a cluster that is started for it
   rcb target --url redis://db.local:6379  the same for a server of yours
-  rcb subscribe --driver fred --test-time 10   is every message received, and how fast
+  rcb subscribe --driver fred             whether every message is received, and how fast
+  rcb publish -n 100000                   what batches, concurrency and a window do for publishing
   rcb calibrate                           how good the instrument is on this machine
 
 The sweeps themselves are Criterion benches: cargo bench --bench pipeline_window";
@@ -43,6 +45,8 @@ enum Verb {
     Target(target::Arguments),
     /// Subscribers with an exact account of every message, and the publishers that feed them
     Subscribe(Box<subscribe::Arguments>),
+    /// Publish n messages in several ways, to a subscriber that must get exactly these
+    Publish(publish::Arguments),
     /// Measure the instrument: clock, timer, allocator, harness tax, and the floor against redis-benchmark
     Calibrate(calibrate::Arguments),
 }
@@ -54,6 +58,7 @@ pub fn run() -> ExitCode {
         Verb::Drivers(arguments) => drivers::run(&arguments),
         Verb::Target(arguments) => target::run(&arguments),
         Verb::Subscribe(arguments) => subscribe::run(&arguments),
+        Verb::Publish(arguments) => publish::run(&arguments),
         Verb::Calibrate(arguments) => calibrate::run(&arguments),
     };
     match outcome {

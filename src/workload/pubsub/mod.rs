@@ -1,8 +1,9 @@
 //! Publish/subscribe: subscribers with exact accounts, and the publishers that feed them. Never names a client.
 //!
-//! [`engine`] is the run behind `rcb subscribe`.
+//! [`engine`] is the run behind `rcb subscribe`, [`burst`] that behind `rcb publish`.
 
 pub mod account;
+pub mod burst;
 pub mod census;
 pub mod channels;
 pub mod churn;

@@ -32,6 +32,8 @@ pub struct Stream {
     duplicated: u64,
     reordered: u64,
     stale: u64,
+    /// Between the confirmed end of the subscription and its confirmed beginning.
+    closed: bool,
     lost_settled: u64,
     unjudged_settled: u64,
     /// Ascending, not touching unless `due` differs.
@@ -109,7 +111,7 @@ impl Stream {
     #[cold]
     fn out_of_line(&mut self, number: u64) -> Arrival {
         if number > self.next {
-            self.skip_to(number, true);
+            self.skip_to(number, !self.closed);
             self.next = number + 1;
             self.highest = self.next;
             self.received += 1;
@@ -141,11 +143,14 @@ impl Stream {
     pub fn close(&mut self, certain: u64, limit: u64) {
         self.skip_to(certain.min(limit), true);
         self.skip_to(limit, false);
+        self.closed = true;
     }
 
-    /// The subscription was opened again: from `certain` on all are to arrive.
+    /// The subscription was opened again: from `certain` on all are to arrive. Some may have arrived before this is told.
     pub fn reopen(&mut self, certain: u64) {
         self.skip_to(certain, false);
+        self.closed = false;
+        self.mark(certain..self.next, true);
     }
 
     /// The publisher has sent `sent` messages and will send no more, and the subscription was open to the end.
@@ -168,11 +173,14 @@ impl Stream {
     /// Nobody can tell whether these were published.
     pub fn excuse(&mut self, numbers: Range<u64>) {
         self.skip_to(numbers.end, true);
-        let cut = self.cut(numbers);
-        for mut gap in cut {
-            gap.due = false;
+        self.mark(numbers, false);
+    }
+
+    /// Whether the missing ones of `numbers` had to arrive.
+    fn mark(&mut self, numbers: Range<u64>, due: bool) {
+        for gap in self.cut(numbers) {
             let place = self.gaps.partition_point(|other| other.end <= gap.start);
-            self.gaps.insert(place, gap);
+            self.gaps.insert(place, Gap { due, ..gap });
         }
     }
 

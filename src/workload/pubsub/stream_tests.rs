@@ -48,6 +48,19 @@ fn what_was_published_while_closed_is_not_expected_and_edges_are_not_judged() {
 }
 
 #[test]
+fn what_arrives_before_the_reopening_is_told_counts_as_after_it() {
+    let mut stream = Stream::default();
+    stream.arrive(0);
+    stream.close(1, 1);
+    // Subscribed again while 4 was begun; 5 and 7 arrive before that is told.
+    stream.arrive(5);
+    stream.arrive(7);
+    stream.reopen(5);
+    stream.end(9);
+    assert_eq!(stream.tally(), Tally { received: 3, lost: 2, unjudged: 4, ..Tally::default() }, "lost: 6 and 8");
+}
+
+#[test]
 fn a_subscription_whose_end_nobody_confirmed_is_judged_up_to_what_was_certain() {
     let mut stream = Stream::default();
     stream.arrive(0);

@@ -1,0 +1,371 @@
+//! `rcb publish`.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use comfy_table::{CellAlignment, Table, presets};
+use rand::RngExt;
+use serde::Serialize;
+
+use super::json_out::JsonOut;
+use super::limits::parse_time;
+use super::{Failure, Outcome, print, runtime};
+use crate::drivers::{DRIVERS, Descriptor, Kind, Profile, Resp, Settings, Strategy, Topology, find};
+use crate::interrupt::{EXIT_INTERRUPTED, Graceful, interrupted};
+use crate::measure::{self, Environment};
+use crate::target::audit::Auditor;
+use crate::target::{Target, TargetArgs, TargetFacts, provide};
+use crate::workload::commands::PREFIX;
+use crate::workload::pubsub::burst::{Burst, Mode, Plan, connect};
+use crate::workload::pubsub::engine::Against;
+use crate::workload::pubsub::message::{HEADER, LARGEST};
+use crate::workload::runs_on;
+
+const EXAMPLES: &str = "\
+Examples:
+  rcb publish -n 100000                          every driver, every way of publishing
+  rcb publish -n 100000 --batchsize 1,10,1000 --driver redis-rs
+  rcb publish -n 100000 --concurrent 64 --window 75us --driver fred
+  rcb publish --sharded --topology cluster       SPUBLISH to a shard channel
+  rcb publish --serial --repeat 20               the same 20 times
+
+Without --serial, --batchsize, --concurrent or --window, all of them are done.";
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(flatten)]
+    target: TargetArgs,
+    /// Driver, once for each [default: every one for the target]
+    #[arg(long = "driver", value_name = "NAME")]
+    drivers: Vec<String>,
+    /// Messages
+    #[arg(short = 'n', long = "messages", value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    messages: u64,
+    /// One message at a time
+    #[arg(long)]
+    serial: bool,
+    /// Explicit pipelines of so many messages, one after the other
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    batchsize: Vec<u64>,
+    /// So many callers on one client, each with one message at a time
+    #[arg(long, value_name = "CALLERS", num_args = 0..=1, default_missing_value = "256", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    concurrent: Option<u64>,
+    /// The same callers through a pipeline window of this length
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "75us", value_parser = parse_time)]
+    window: Option<Duration>,
+    /// SPUBLISH to a shard channel instead of PUBLISH
+    #[arg(long)]
+    sharded: bool,
+    /// Bytes of a message
+    #[arg(long, value_name = "BYTES", default_value_t = 128)]
+    data_size: usize,
+    /// Connections of the publishing client; on a cluster to each master
+    #[arg(long, value_name = "N", default_value_t = NonZeroUsize::MIN)]
+    connections: NonZeroUsize,
+    /// Messages in the subscriber's own buffer, where that can be set [default: all of them]
+    #[arg(long, value_name = "N")]
+    buffer: Option<NonZeroUsize>,
+    /// Protocol version, 2 or 3
+    #[arg(long, value_name = "VERSION", default_value = "2")]
+    resp: Resp,
+    /// The client's knobs
+    #[arg(long, value_enum, default_value_t = Profile::Tuned)]
+    profile: Profile,
+    /// How often each row is measured
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    repeat: u32,
+    /// How long nothing may arrive before a row is given up
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "5")]
+    patience: Duration,
+    /// The longest that a row may take
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "120")]
+    deadline: Duration,
+    /// Also write everything to this file, as JSON
+    #[arg(long, value_name = "PATH")]
+    json_out_file: Option<PathBuf>,
+}
+
+/// What came of a driver and mode.
+#[derive(Debug, Serialize)]
+#[serde(tag = "status", rename_all = "lowercase")]
+enum Ran {
+    Measured(Box<Burst>),
+    Failed { reason: String },
+    Unsupported { reason: String },
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    driver: &'static str,
+    client: String,
+    #[serde(flatten)]
+    mode: Mode,
+    #[serde(flatten)]
+    result: Ran,
+}
+
+/// The JSON file.
+#[derive(Debug, Serialize)]
+struct Report {
+    format: &'static str,
+    version: u32,
+    created: String,
+    environment: Environment,
+    target: TargetFacts,
+    warnings: Vec<String>,
+    messages: u64,
+    data_size: usize,
+    sharded: bool,
+    connections: usize,
+    subscriber_buffer: usize,
+    resp: Resp,
+    profile: Profile,
+    rows: Vec<Row>,
+}
+
+/// Callers unless others are asked for.
+const USUAL_CALLERS: u64 = 256;
+/// The pipeline window unless another is asked for.
+const USUAL_WINDOW: Duration = Duration::from_micros(75);
+/// Sizes of explicit pipelines unless others are asked for.
+const USUAL_BATCHES: [u64; 3] = [1, 10, 1000];
+
+impl Arguments {
+    fn modes(&self) -> Vec<Mode> {
+        let all = !self.serial && self.batchsize.is_empty() && self.concurrent.is_none() && self.window.is_none();
+        let callers = self.concurrent.unwrap_or(USUAL_CALLERS);
+        let mut modes = Vec::new();
+        if self.serial || all {
+            modes.push(Mode::Serial);
+        }
+        let batches = if all { &USUAL_BATCHES[..] } else { &self.batchsize[..] };
+        modes.extend(batches.iter().map(|&size| Mode::Batch { size }));
+        if self.concurrent.is_some() || all {
+            modes.push(Mode::Concurrent { callers });
+        }
+        if let Some(window) = self.window.or(all.then_some(USUAL_WINDOW)) {
+            modes.push(Mode::Windowed { callers, window_ns: u64::try_from(window.as_nanos()).unwrap_or(u64::MAX) });
+        }
+        modes
+    }
+
+    fn kind(&self) -> Kind {
+        if self.sharded { Kind::Sharded } else { Kind::Channel }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let size = self.data_size;
+        if size < HEADER {
+            return Err(format!("--data-size {size} is too small: the header of a message has {HEADER} bytes; use {HEADER} or more"));
+        }
+        if size > LARGEST {
+            return Err(format!("--data-size {size} is too large; use {LARGEST} at most"));
+        }
+        if self.patience.is_zero() || self.deadline.is_zero() {
+            return Err("--patience and --deadline must be longer than 0".into());
+        }
+        if self.window.is_some_and(|window| window.is_zero()) {
+            return Err("--window is 0; use 1us or more, or --concurrent for none".into());
+        }
+        Ok(())
+    }
+
+    /// The drivers to be measured on `topology`.
+    fn drivers(&self, topology: Topology) -> Result<Vec<&'static Descriptor>, String> {
+        if self.drivers.is_empty() {
+            return Ok(DRIVERS.iter().filter(|driver| driver.runs_on(topology) && driver.resp.contains(&self.resp)).collect());
+        }
+        let named = self.drivers.iter().map(|name| find(name).map_err(|error| error.to_string()));
+        named
+            .map(|driver| {
+                let driver = driver?;
+                let name = driver.name;
+                if !driver.runs_on(topology) {
+                    return Err(format!("{name} does not run on a {topology} target"));
+                }
+                if !driver.resp.contains(&self.resp) {
+                    return Err(format!("{name} does not speak RESP{}", u8::from(self.resp)));
+                }
+                Ok(driver)
+            })
+            .collect()
+    }
+}
+
+pub fn run(arguments: &Arguments) -> Outcome {
+    arguments.check().map_err(Failure::Usage)?;
+    for name in &arguments.drivers {
+        find(name).map_err(|error| Failure::Usage(error.to_string()))?;
+    }
+    let json = arguments.json_out_file.as_deref().map(JsonOut::prepare).transpose()?;
+    let environment = Environment::read();
+    let runtime = runtime(false)?;
+    let mut spec = arguments.target.spec()?;
+    spec.resp = arguments.resp;
+    let target = runtime.block_on(provide(&spec))?;
+    // After the target, so that on Ctrl-C the servers are still there for the end of the run.
+    let graceful = Graceful::register("interrupted; ending the row", Duration::from_secs(10));
+    eprintln!("target: {target}");
+    let drivers = arguments.drivers(target.topology()).and_then(|drivers| {
+        if arguments.sharded && !target.server.at_least(7, 0) {
+            return Err(format!("--sharded needs Redis 7.0 or later, and this is {}; leave it out", target.server));
+        }
+        Ok(drivers)
+    });
+    let drivers = match drivers {
+        Ok(drivers) => drivers,
+        Err(reason) => {
+            runtime.block_on(target.shutdown());
+            return Err(Failure::Usage(reason));
+        }
+    };
+    let mut warnings = measure::warnings(&environment);
+    warnings.extend(target.warnings.iter().cloned());
+    warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    let all = NonZeroUsize::new(usize::try_from(arguments.messages).unwrap_or(usize::MAX)).unwrap_or(NonZeroUsize::MIN);
+    // What a buffer takes is allocated beforehand by some clients.
+    let buffer = arguments.buffer.unwrap_or(all.min(NonZeroUsize::new(1 << 22).unwrap_or(NonZeroUsize::MIN)));
+    let mut report = Report {
+        format: "redis-client-bench/publish",
+        version: 1,
+        created: crate::record::timestamp(std::time::SystemTime::now()),
+        environment,
+        target: target.facts(),
+        warnings,
+        messages: arguments.messages,
+        data_size: arguments.data_size,
+        sharded: arguments.sharded,
+        connections: arguments.connections.get(),
+        subscriber_buffer: buffer.get(),
+        resp: arguments.resp,
+        profile: arguments.profile,
+        rows: Vec::new(),
+    };
+    for driver in drivers {
+        for mode in arguments.modes() {
+            for _ in 0..arguments.repeat {
+                if interrupted() {
+                    break;
+                }
+                let result = measure_one(&runtime, &target, driver, mode, buffer, arguments);
+                match &result {
+                    Ran::Measured(burst) => {
+                        let real = Duration::from_secs_f64(burst.real_s);
+                        eprintln!("{} {mode}: got {} messages in {real:?}", driver.name, burst.received);
+                    }
+                    Ran::Failed { reason } => eprintln!("{} {mode}: FAILED: {reason}", driver.name),
+                    Ran::Unsupported { reason } => eprintln!("{} {mode}: unsupported: {reason}", driver.name),
+                }
+                report.rows.push(Row { driver: driver.name, client: driver.client_version(), mode, result });
+            }
+        }
+    }
+    runtime.block_on(target.shutdown());
+    print(&table(&report.rows));
+    if let Some(json) = json {
+        json.save(&report)?;
+    }
+    if interrupted() {
+        // Whoever waits for the end of this run may go on.
+        drop(graceful);
+        return Ok(ExitCode::from(EXIT_INTERRUPTED as u8));
+    }
+    let failed = report.rows.iter().any(|row| matches!(row.result, Ran::Failed { .. }));
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn measure_one(
+    runtime: &tokio::runtime::Runtime,
+    target: &Target,
+    driver: &Descriptor,
+    mode: Mode,
+    buffer: NonZeroUsize,
+    arguments: &Arguments,
+) -> Ran {
+    let connections = arguments.connections.min(NonZeroUsize::new(driver.most_connections).unwrap_or(NonZeroUsize::MIN));
+    let settings = Settings { connections, resp: arguments.resp, profile: arguments.profile, ..Settings::default() };
+    let strategy = match mode {
+        Mode::Windowed { window_ns, .. } => Strategy::window(Duration::from_nanos(window_ns), 0),
+        _ => Strategy::Native,
+    };
+    if let Err(error) = runs_on(driver, &Settings { strategy, ..settings.clone() }, target.topology()) {
+        return Ran::Unsupported { reason: error.to_string() };
+    }
+    let plan = Plan {
+        messages: arguments.messages,
+        mode,
+        kind: arguments.kind(),
+        channel: format!("{PREFIX}publish-{:016x}", rand::rng().random::<u64>()).into_bytes(),
+        payload: arguments.data_size,
+        buffer: Some(buffer),
+        patience: arguments.patience,
+        deadline: arguments.deadline,
+    };
+    let against = Against { servers: &target.servers, nodes: &target.nodes };
+    let measuring = async {
+        let mut publisher = match connect(driver.name, against, &settings, &plan) {
+            Ok(connecting) => connecting.await.map_err(|failure| failure.to_string())?,
+            Err(error) => return Err(error.to_string()),
+        };
+        let nodes: Vec<_> = target.nodes.iter().map(|node| (node.role, node.endpoint.clone())).collect();
+        let auditor = tokio::time::timeout(arguments.patience, Auditor::connect(nodes)).await;
+        let mut auditor = match auditor {
+            Ok(auditor) => auditor.map_err(|error| error.to_string())?,
+            Err(_) => return Err("a server did not answer".to_owned()),
+        };
+        let burst = publisher.burst(plan.messages, &mut auditor).await.map_err(|failure| failure.to_string());
+        publisher.close().await;
+        burst
+    };
+    match runtime.block_on(measuring) {
+        Ok(burst) => Ran::Measured(Box::new(burst)),
+        Err(reason) => Ran::Failed { reason },
+    }
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut table = Table::new();
+    let header =
+        ["driver", "mode", "got", "real", "user", "sys", "messages/s", "of raw", "client µs/msg", "server µs/msg", "cmds/read", "what"];
+    table.load_style(presets::NOTHING).set_header(header);
+    for index in 2..header.len() - 1 {
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let rate = |row: &Row| match &row.result {
+        Ran::Measured(burst) => Some(burst.rate()),
+        _ => None,
+    };
+    for row in rows {
+        let mut cells = vec![row.driver.to_owned(), row.mode.to_string()];
+        let note = |cells: &mut Vec<String>, text: String| {
+            cells.extend((2..header.len() - 1).map(|_| "–".to_owned()));
+            cells.push(text);
+        };
+        match &row.result {
+            Ran::Failed { reason } => note(&mut cells, format!("FAILED: {reason}")),
+            Ran::Unsupported { reason } => note(&mut cells, reason.clone()),
+            Ran::Measured(burst) => {
+                let raw = rows.iter().find(|other| other.driver == "raw" && other.mode == row.mode).and_then(rate);
+                cells.extend([
+                    burst.received.to_string(),
+                    format!("{:.3}s", burst.real_s),
+                    format!("{:.3}s", burst.user_s),
+                    format!("{:.3}s", burst.system_s),
+                    format!("{:.0}", burst.rate()),
+                    raw.map_or_else(|| "–".to_owned(), |raw| format!("{:.0}%", burst.rate() / raw * 100.0)),
+                    format!("{:.2}", burst.client_ns_per_message() / 1e3),
+                    format!("{:.2}", burst.server_cpu_s * 1e6 / burst.messages as f64),
+                    burst.commands_per_read.map_or_else(|| "–".to_owned(), |depth| format!("{depth:.1}")),
+                    "exact".to_owned(),
+                ]);
+            }
+        }
+        table.add_row(cells);
+    }
+    table.to_string().lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+}
