@@ -23,12 +23,19 @@ fn output(command: &mut Command) -> (Option<i32>, String, String) {
 fn drivers_are_listed_with_versions_for_people_and_machines() {
     let (code, text, _) = output(&mut rcb(&["drivers"]));
     assert_eq!(code, Some(0));
+    assert!(text.contains("subscriber") && text.contains("waits in the socket"), "{text}");
     assert!(text.contains("raw") && text.contains("redis-client-bench 0."), "{text}");
     let (code, json, _) = output(&mut rcb(&["drivers", "--json"]));
     let list: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(code, Some(0));
     for driver in list.as_array().unwrap() {
         assert!(driver["version"].as_str().unwrap().split('.').count() >= 3, "{driver}");
+        // What it can't subscribe to, it says why.
+        for one in driver["pubsub"]["subscriptions"].as_array().unwrap() {
+            let (kinds, reasons) = (one["kinds"].as_array().unwrap(), one["reasons"].as_array().unwrap());
+            assert_eq!(kinds.len() == 3, reasons.is_empty(), "{driver}");
+        }
+        assert_eq!(driver["pubsub"]["way"].is_null(), driver["pubsub"]["buffer"].is_null(), "{driver}");
     }
 }
 

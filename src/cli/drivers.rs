@@ -3,8 +3,11 @@
 use comfy_table::{Table, presets};
 use serde::Serialize;
 
+mod subscribers;
+
 use super::{Outcome, print, print_json};
-use crate::drivers::{DRIVERS, Descriptor, PipelineReach, Settings, Topology};
+use crate::drivers::{DRIVERS, Descriptor, PipelineReach, Resp, Settings, Topology};
+use subscribers::PubSub;
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -25,6 +28,7 @@ struct Entry {
     connections: &'static str,
     explicit_pipeline_on_cluster: Option<&'static str>,
     checkout_commands: &'static [&'static str],
+    pubsub: PubSub,
     notes: &'static [&'static str],
 }
 
@@ -45,6 +49,7 @@ impl Entry {
             connections: connections(driver),
             explicit_pipeline_on_cluster: cluster,
             checkout_commands: driver.checkout,
+            pubsub: PubSub::new(driver),
             notes: driver.notes,
         }
     }
@@ -55,6 +60,30 @@ fn connections(driver: &Descriptor) -> &'static str {
     let three = Settings { connections: const { std::num::NonZeroUsize::new(3).unwrap() }, ..Settings::default() };
     let topology = driver.topologies.first().copied().unwrap_or(Topology::Standalone);
     if driver.most_connections > 1 && (driver.connections)(&three, topology) == 3 { "as many as asked" } else { "1" }
+}
+
+/// What each driver's subscribers can do, as a table.
+fn subscribers(entries: &[Entry]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["subscriber", "server, RESP2", "server, RESP3", "cluster, RESP2", "cluster, RESP3", "buffer", "which way"]);
+    for entry in entries {
+        let pubsub = &entry.pubsub;
+        table.add_row([
+            entry.name.to_owned(),
+            pubsub.cell(Topology::Standalone, Resp::V2),
+            pubsub.cell(Topology::Standalone, Resp::V3),
+            pubsub.cell(Topology::Cluster, Resp::V2),
+            pubsub.cell(Topology::Cluster, Resp::V3),
+            pubsub.buffer_cell(),
+            pubsub.way.unwrap_or("unsupported").to_owned(),
+        ]);
+    }
+    table
+}
+
+fn lines(table: &Table) -> impl Iterator<Item = String> {
+    table.to_string().lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().into_iter()
 }
 
 pub fn run(arguments: &Arguments) -> Outcome {
@@ -78,13 +107,21 @@ pub fn run(arguments: &Arguments) -> Outcome {
             entry.summary.to_owned(),
         ]);
     }
-    let mut text: Vec<String> = table.to_string().lines().map(|line| line.trim_end().to_owned()).collect();
+    let mut text: Vec<String> = lines(&table).collect();
     text.push(String::new());
     text.push("On a cluster, a pipeline window (or off) uses one standalone client per master, so every driver that runs".into());
     text.push("standalone can be swept there too.".into());
-    for entry in entries.iter().filter(|entry| !entry.notes.is_empty()) {
-        text.push(format!("\n{}:", entry.name));
-        text.extend(entry.notes.iter().map(|note| format!("  - {note}")));
+    text.push(String::new());
+    text.extend(lines(&subscribers(&entries)));
+    text.push(String::new());
+    text.push("Publishing every driver can. A subscriber at one chosen node of a cluster can what it can at a server.".into());
+    for entry in &entries {
+        let refusals = entry.pubsub.reasons().into_iter().map(|reason| format!("  - Unsupported subscriptions: {reason}."));
+        let notes: Vec<_> = entry.notes.iter().map(|note| format!("  - {note}")).chain(refusals).collect();
+        if !notes.is_empty() {
+            text.push(format!("\n{}:", entry.name));
+            text.extend(notes);
+        }
     }
     print(&text.join("\n"));
     Ok(std::process::ExitCode::SUCCESS)

@@ -9,7 +9,7 @@ use crate::net::{Address, Connection, Endpoint, Secret};
 use crate::resp::{Command, Value};
 
 /// The longest that a refusal may take to be reported.
-const PROMPT: Duration = Duration::from_secs(8);
+pub(super) const PROMPT: Duration = Duration::from_secs(8);
 
 /// A driver must say within [`PROMPT`] that it can't connect, and why.
 async fn refusal<D: Driver>(servers: &Servers, settings: &Settings) -> Result<Error, Fault> {
@@ -29,24 +29,32 @@ fn with_endpoints(servers: &Servers, change: impl Fn(&Endpoint) -> Endpoint) -> 
     Servers { topology: servers.topology, endpoints: servers.endpoints.iter().map(change).collect() }
 }
 
-pub async fn a_refused_connection<D: Driver>(servers: &Servers, settings: &Settings) -> Checked {
-    // Nobody listens on a port that was free a moment ago.
+/// The same logins, where nobody listens: on a port that was free a moment ago.
+pub(super) fn at_a_closed_port(servers: &Servers) -> Result<Servers, Fault> {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).map(|address| address.port());
     let port = port.map_err(|error| Fault::Failed(format!("no free port: {error}")))?;
-    let closed = with_endpoints(servers, |endpoint| endpoint.at(Address::Tcp("127.0.0.1".into(), port)));
-    let error = refusal::<D>(&closed, settings).await?;
+    Ok(with_endpoints(servers, |endpoint| endpoint.at(Address::Tcp("127.0.0.1".into(), port))))
+}
+
+pub async fn a_refused_connection<D: Driver>(servers: &Servers, settings: &Settings) -> Checked {
+    let error = refusal::<D>(&at_a_closed_port(servers)?, settings).await?;
     ensure!(matches!(error, Error::Connection(_)), "a refused connection is a {} error: {error}", error.kind());
     Ok(())
 }
 
-pub async fn a_refused_login<D: Driver>(servers: &Servers, settings: &Settings) -> Checked {
-    const PASSWORD: &str = "0nly-for-this-check";
-    let stranger = with_endpoints(servers, |endpoint| Endpoint {
+const PASSWORD: &str = "0nly-for-this-check";
+
+/// The same servers, with a login that they refuse.
+pub(super) fn with_a_wrong_password(servers: &Servers) -> Servers {
+    with_endpoints(servers, |endpoint| Endpoint {
         username: Some("rcb-nobody".into()),
         password: Some(Secret::new(PASSWORD)),
         ..endpoint.clone()
-    });
-    let error = refusal::<D>(&stranger, settings).await?;
+    })
+}
+
+pub async fn a_refused_login<D: Driver>(servers: &Servers, settings: &Settings) -> Checked {
+    let error = refusal::<D>(&with_a_wrong_password(servers), settings).await?;
     ensure!(matches!(error, Error::Login(_)), "a refused login is a {} error: {error}", error.kind());
     ensure!(!format!("{error} {error:?}").contains(PASSWORD), "the error shows the password");
     Ok(())

@@ -205,6 +205,7 @@ pub async fn run_pubsub<D: Driver>(servers: &Servers, settings: &Settings, prefi
         Err(_) => return Report { subject, checks: vec![Check::failed("connect", format!("not done within {CHECK_LIMIT:?}"))] },
     };
     let mut checks = vec![checked("publishing_to_nobody", pubsub::publishing_to_nobody(&publisher, servers, prefix)).await];
+    checks.push(checked("a_refused_subscriber", pubsub::a_refused_subscriber::<D>(servers, settings)).await);
     for kind in Kind::ALL {
         let mut places = vec![SubscriberSettings::default()];
         if servers.topology == Topology::Cluster && kind != Kind::Sharded {

@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 
+use super::connections::{PROMPT, at_a_closed_port, with_a_wrong_password};
 use super::{Checked, Fault, ensure};
 use crate::drivers::{
     Command, Driver, Error, Event, Kind, Message, PipelineReach, Reply, Resp, Servers, Settings, Subscriber, SubscriberSettings, Topology,
-    Value, WhenFull,
+    Value, WhenFull, receivers,
 };
 use crate::net::{Address, Connection, Endpoint};
 
@@ -234,11 +235,8 @@ pub async fn two_subscribers_get_all_in_order<D: Driver>(scene: &Scene<'_, D>) -
         let replies = scene.publisher.pipeline(batch).await?;
         ensure!(replies.len() == batch.len(), "{} replies to {} messages", replies.len(), batch.len());
         for reply in replies {
-            let receivers = reply?.into_value()?.as_int().and_then(|count| u64::try_from(count).ok());
-            ensure!(
-                receivers.is_some_and(|count| scene.count_is(count, 2)),
-                "a pipeline's message had {receivers:?} receivers instead of 2"
-            );
+            let count = receivers(reply?)?;
+            ensure!(scene.count_is(count, 2), "a pipeline's message had {count} receivers instead of 2");
         }
     }
     for subscriber in &mut subscribers {
@@ -255,9 +253,12 @@ pub async fn two_subscribers_get_all_in_order<D: Driver>(scene: &Scene<'_, D>) -
             );
         }
     }
+    // Closed or dropped, it leaves nothing on the servers.
+    let dropped = subscribers.pop();
     for subscriber in subscribers {
         subscriber.close().await;
     }
+    drop(dropped);
     scene.confirmed(&name, 0).await
 }
 
@@ -364,6 +365,20 @@ pub async fn publishing_to_nobody<D: Driver>(driver: &D, servers: &Servers, pref
             Err(Error::Client(_)) if servers.topology == Topology::Cluster && D::DESCRIPTOR.pipeline_reach == PipelineReach::OneSlot => {}
             Err(error) => return Err(error.into()),
         }
+    }
+    Ok(())
+}
+
+/// A subscriber that can't connect says so in time, and why.
+pub async fn a_refused_subscriber<D: Driver>(servers: &Servers, settings: &Settings) -> Checked {
+    for (servers, kind) in [(at_a_closed_port(servers)?, "connection"), (with_a_wrong_password(servers), "login")] {
+        let started = Instant::now();
+        match D::subscriber(&servers, settings, &SubscriberSettings::default()).await {
+            Ok(_) => return Err(Fault::Failed("it says that it is connected".into())),
+            Err(error @ Error::Unsupported(_)) => return Err(error.into()),
+            Err(error) => ensure!(error.kind() == kind, "a refused {kind} is a {} error: {error}", error.kind()),
+        }
+        ensure!(started.elapsed() < PROMPT, "it took {:?} to say that it can't connect", started.elapsed());
     }
     Ok(())
 }

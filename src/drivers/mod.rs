@@ -23,7 +23,9 @@ pub mod raw;
 pub mod redis_rs;
 
 pub use descriptor::{Applied, Descriptor, PipelineReach};
-pub use pubsub::{Buffer, Event, Kind, Message, NoSubscriber, PubSub, Publish, Subscribe, Subscriber, SubscriberSettings, WhenFull};
+pub use pubsub::{
+    Buffer, Event, Kind, Message, NoSubscriber, PubSub, Publish, Subscribe, Subscriber, SubscriberSettings, WhenFull, receivers,
+};
 pub use registry::{DRIVERS, UnknownDriver, Visit, find, visit};
 pub use settings::{Profile, ResponseTimeout, Scope, Servers, Settings, Strategy, Topology};
 

@@ -10,7 +10,7 @@ use std::num::NonZeroUsize;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Commands, Error, Resp, Servers, Settings, Topology};
+use super::{Commands, Error, Reply, Resp, Servers, Settings, Topology};
 use crate::net::Endpoint;
 
 /// How a subscription names what it wants.
@@ -127,6 +127,15 @@ pub trait Publish: Commands {
     fn spublish(&self, channel: &[u8], payload: &[u8]) -> impl Future<Output = Result<u64, Error>> + Send;
 }
 
+/// The count that PUBLISH and SPUBLISH answer, as from an explicit pipeline of them.
+///
+/// # Errors
+/// [`Error::Protocol`] when the reply is no count.
+pub fn receivers(reply: impl Reply) -> Result<u64, Error> {
+    let value = reply.into_value()?;
+    value.as_int().and_then(|count| count.try_into().ok()).ok_or_else(|| Error::unexpected("a count", value.kind()))
+}
+
 /// Opening subscribers.
 pub trait Subscribe: Sized {
     /// The client's subscriber; [`NoSubscriber`] where it has none.
@@ -153,14 +162,14 @@ pub trait Subscriber: Send + 'static {
 
     /// Adds subscriptions. That it returns does **not** mean that the server has them: some clients only queue the command.
     /// Ask the server (`PUBSUB NUMSUB`, `NUMPAT`, `SHARDNUMSUB`) before anything depends on it. Messages that arrive meanwhile
-    /// are kept for [`Subscriber::next`].
+    /// are kept for [`Subscriber::next`]. An empty list does nothing.
     ///
     /// # Errors
     /// [`Error::Unsupported`] for a kind that the client can't do here; else of the server or the connection.
     fn subscribe(&mut self, kind: Kind, names: &[Vec<u8>]) -> impl Future<Output = Result<(), Error>> + Send;
 
     /// Ends subscriptions; as for [`Subscriber::subscribe`] the server may still have to do it. Messages that came before it did
-    /// are still delivered.
+    /// are still delivered. An empty list does nothing.
     ///
     /// # Errors
     /// As [`Subscriber::subscribe`].
@@ -248,11 +257,11 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// The capacity that `settings` come to.
+    /// The capacity that `settings` come to. A broadcast channel (fred) rounds what is asked up to a power of two.
     #[must_use]
     pub fn applied(&self, settings: &SubscriberSettings) -> Option<usize> {
         match settings.buffer {
-            Some(asked) if self.settable => Some(asked.get()),
+            Some(asked) if self.settable => Some(asked.get().next_power_of_two()),
             _ => self.capacity,
         }
     }
@@ -313,5 +322,39 @@ impl PubSub {
     /// [`Error::Unsupported`] with the reason.
     pub fn check_kind(&self, topology: Topology, resp: Resp, kind: Kind) -> Result<(), Error> {
         (self.kinds)(topology, resp, kind).map_err(Error::Unsupported)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drivers::DRIVERS;
+
+    #[test]
+    fn every_driver_states_what_it_can_subscribe_to_and_why_not() {
+        for driver in DRIVERS {
+            let supported = driver.topologies.iter().flat_map(|topology| driver.resp.iter().map(move |resp| (*topology, *resp)));
+            let mut any = false;
+            for (topology, resp) in supported {
+                for kind in Kind::ALL {
+                    match (driver.pubsub.kinds)(topology, resp, kind) {
+                        Ok(()) => any = true,
+                        Err(reason) => assert!(reason.len() > 20, "{}: {reason:?} is no reason", driver.name),
+                    }
+                }
+            }
+            assert_eq!(any, driver.pubsub.is_supported(), "{}", driver.name);
+            assert_eq!(any, !driver.pubsub.way.is_empty(), "{}", driver.name);
+        }
+    }
+
+    #[test]
+    fn only_a_buffer_that_can_be_set_is() {
+        let asked = SubscriberSettings { buffer: NonZeroUsize::new(1_000), node: None };
+        let broadcast = Buffer { capacity: Some(32), settable: true, when_full: WhenFull::DropsOldest };
+        assert_eq!(broadcast.applied(&SubscriberSettings::default()), Some(32));
+        assert_eq!(broadcast.applied(&asked), Some(1_024));
+        let unbounded = Buffer { capacity: None, settable: false, when_full: WhenFull::Grows };
+        assert_eq!(unbounded.applied(&asked), None);
     }
 }

@@ -51,7 +51,9 @@ pub use routed::Routed;
 pub(crate) use routed::{SlotRange, slot_ranges};
 pub use timer::{Clock, Precise, Timer};
 
-use crate::drivers::{Blob, Command, Commands, Error, Lanes, PipelineReplies, Pipelines, Reply, Scope, Settings, Strategy};
+use crate::drivers::{
+    Blob, Command, Commands, Error, Lanes, PipelineReplies, Pipelines, Publish, Reply, Scope, Settings, Strategy, receivers,
+};
 use queue::Queue;
 
 /// A client behind a pipeline window. Cheap to clone; all clones share the same window.
@@ -178,6 +180,23 @@ impl<C: Pipelines, K: Clock> Commands for Window<C, K> {
         match self.queue() {
             Some(queue) if command.is_batchable() => queue.call(command.clone()).await,
             _ => self.alone().with(async |client| client.call(command).await).await,
+        }
+    }
+}
+
+/// In the queue it is a command like any other; where each takes a connection alone, the client's typed call.
+impl<C: Pipelines + Publish, K: Clock> Publish for Window<C, K> {
+    async fn publish(&self, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+        match self.queue() {
+            Some(queue) => receivers(queue.call(Command::new("PUBLISH").arg(channel).arg(payload)).await?),
+            None => self.0.exclusive.with(async |client| client.publish(channel, payload).await).await,
+        }
+    }
+
+    async fn spublish(&self, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+        match self.queue() {
+            Some(queue) => receivers(queue.call(Command::new("SPUBLISH").arg(channel).arg(payload)).await?),
+            None => self.0.exclusive.with(async |client| client.spublish(channel, payload).await).await,
         }
     }
 }

@@ -6,7 +6,9 @@ use std::sync::{Arc, OnceLock};
 
 use futures_util::future::join_all;
 
-use crate::drivers::{Blob, Command, Commands, Error, Lanes, PipelineReplies, Pipelines, Publish, Redirect, Reply, Resp, Servers, Value};
+use crate::drivers::{
+    Blob, Command, Commands, Error, Lanes, PipelineReplies, Pipelines, Publish, Redirect, Reply, Resp, Servers, Value, receivers,
+};
 use crate::net::{Address, Connection, Endpoint};
 use crate::resp::{SLOTS, key_slot};
 
@@ -199,8 +201,7 @@ impl<C: Pipelines + Publish> Publish for Routed<C> {
         match node.client.spublish(channel, payload).await {
             Err(error) if error.redirect().is_some() => {
                 let command = Command::new("SPUBLISH").arg(channel).arg(payload);
-                let reply = self.follow(&command, node, error).await?.into_value()?;
-                reply.as_int().and_then(|count| count.try_into().ok()).ok_or_else(|| Error::unexpected("a count", reply.kind()))
+                receivers(self.follow(&command, node, error).await?)
             }
             result => result,
         }

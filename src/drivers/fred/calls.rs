@@ -6,7 +6,7 @@ use fred::interfaces::{ClientLike, HashesInterface, KeysInterface, PubsubInterfa
 use fred::types::{ClusterHash, CustomCommand, Value};
 
 use super::FredReply;
-use crate::drivers::{Command, Error, PipelineReplies};
+use crate::drivers::{Command, Error, PipelineReplies, receivers};
 
 /// `GET` through [`KeysInterface`].
 pub async fn get(client: &Client, key: &[u8]) -> Result<Option<Bytes>, Error> {
@@ -27,7 +27,7 @@ pub async fn hkeys(client: &Client, key: &[u8]) -> Result<Vec<Bytes>, Error> {
 pub async fn publish(client: &Client, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
     match std::str::from_utf8(channel) {
         Ok(channel) => Ok(client.publish(channel, payload).await?),
-        Err(_) => counted(call(client, &Command::new("PUBLISH").arg(channel).arg(payload)).await?),
+        Err(_) => receivers(call(client, &Command::new("PUBLISH").arg(channel).arg(payload)).await?),
     }
 }
 
@@ -35,12 +35,8 @@ pub async fn publish(client: &Client, channel: &[u8], payload: &[u8]) -> Result<
 pub async fn spublish(client: &Client, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
     match std::str::from_utf8(channel) {
         Ok(channel) => Ok(client.spublish(channel, payload).await?),
-        Err(_) => counted(call(client, &Command::new("SPUBLISH").arg(channel).arg(payload)).await?),
+        Err(_) => receivers(call(client, &Command::new("SPUBLISH").arg(channel).arg(payload)).await?),
     }
-}
-
-fn counted(reply: FredReply) -> Result<u64, Error> {
-    Ok(reply.0.convert()?)
 }
 
 fn is(command: &Command, name: &str, args: usize) -> bool {

@@ -19,5 +19,8 @@ const NOTES: &[&str] = &[
     "It flushes after 200 commands (max_feed_count) or when its queue is empty, also when tuned.",
     "A call on the Pool itself takes four turns of its round robin, so that 2 or 4 clients are used as one; the driver calls Pool::next, as the documentation also shows.",
     "On a cluster each client keeps one more connection, to a node of its choice, for CLUSTER SLOTS.",
+    "A subscriber's broadcast channel holds 32 messages as it ships, in either profile, and drops the oldest when it is full: at full speed half of all. It says how many.",
+    "A subscriber drops a message without a word when its channel's name is not UTF-8, and gives those of __keyspace@ and __keyevent@ to another receiver. It does not tell the pattern that matched.",
+    "A subscriber waits for ever when its connection is lost: fred reports that on another channel. The driver then closes its channel of messages, so that the wait fails.",
     "It tells no simple string from a bulk string, so every reply is checked for UTF-8.",
 ];

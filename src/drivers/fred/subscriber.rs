@@ -68,7 +68,7 @@ impl Subscriber for FredSubscriber {
             _ if names.is_empty() => {}
             Kind::Channel => self.client.subscribe(keys(names)).await?,
             Kind::Pattern => self.client.psubscribe(keys(names)).await?,
-            // It takes the second confirmation of one command for the reply to the next, and routes by the first name only.
+            // One command may name shard channels of one slot only.
             Kind::Sharded => {
                 for name in names {
                     self.client.ssubscribe(Key::from(name.as_slice())).await?;

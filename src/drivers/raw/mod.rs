@@ -102,19 +102,13 @@ impl Commands for RawNode {
     }
 }
 
-/// The count of receivers that PUBLISH and SPUBLISH answer.
-fn receivers(frame: Frame) -> Result<u64, Error> {
-    let value = super::Reply::into_value(frame)?;
-    value.as_int().and_then(|count| count.try_into().ok()).ok_or_else(|| Error::unexpected("a count", value.kind()))
-}
-
 impl Publish for RawNode {
     async fn publish(&self, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
-        on_node!(self, connection => receivers(connection.words(&[b"PUBLISH", channel, payload]).await?))
+        on_node!(self, connection => super::receivers(connection.words(&[b"PUBLISH", channel, payload]).await?))
     }
 
     async fn spublish(&self, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
-        on_node!(self, connection => receivers(connection.words(&[b"SPUBLISH", channel, payload]).await?))
+        on_node!(self, connection => super::receivers(connection.words(&[b"SPUBLISH", channel, payload]).await?))
     }
 }
 

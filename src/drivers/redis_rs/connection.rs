@@ -40,6 +40,7 @@ impl Driver for RedisRs {
         notes: &[
             "As it ships: TCP_NODELAY off, a timer of 500 ms per command, 50 requests in its queue.",
             "It does not reconnect: after a lost connection every call fails.",
+            "A subscriber's messages wait in an unbounded channel: one that is too slow costs memory, not messages.",
         ],
     };
 

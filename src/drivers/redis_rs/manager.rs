@@ -69,6 +69,7 @@ impl Driver for RedisRsManager {
         notes: &[
             "As it ships: TCP_NODELAY off, a timer of 500 ms per command, 50 requests in its queue.",
             "After a lost connection calls wait for the reconnection, which gives up after 6 tries (at most 6.3 s); both profiles keep that.",
+            "A subscriber reconnects by itself, as it ships without its subscriptions; the driver calls it lost at the crate's Disconnection push.",
         ],
     };
 
