@@ -8,6 +8,7 @@
 #![allow(dead_code)]
 
 mod args;
+pub mod pubsub;
 mod session;
 
 use std::cell::RefCell;
@@ -69,7 +70,7 @@ pub fn run(bench: &str, plan: fn(&BenchConfig) -> Vec<Group>) -> ExitCode {
     session.into_inner().finish()
 }
 
-fn load_config() -> Result<BenchConfig, BadConfig> {
+pub(crate) fn load_config() -> Result<BenchConfig, BadConfig> {
     let own = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/bench.toml");
     BenchConfig::load(std::env::var_os("RCB_CONFIG").as_deref().unwrap_or(own.as_ref()).as_ref())
 }

@@ -214,14 +214,7 @@ impl Session {
 
     /// Removes what an earlier invocation left as Criterion's newest estimate of a cell that has none now.
     pub fn forget_estimate(&self, group: &str, function: &str, parameter: &str) {
-        let home = std::env::var_os("CRITERION_HOME").map_or_else(|| target_folder().join("criterion"), PathBuf::from);
-        let cell = home.join(group).join(function).join(parameter);
-        // A baseline that is only compared with is left alone.
-        let saved = args::save_baseline();
-        for folder in ["new", "report", saved.as_str()] {
-            // Nothing to remove is fine.
-            let _ = std::fs::remove_dir_all(cell.join(folder));
-        }
+        forget_estimate(group, function, parameter);
     }
 
     /// Ends the target, saves the record and prints the table.
@@ -278,8 +271,20 @@ impl Session {
     }
 }
 
+/// Removes what an earlier invocation left as Criterion's newest estimate of a cell that has none now.
+pub(super) fn forget_estimate(group: &str, function: &str, parameter: &str) {
+    let home = std::env::var_os("CRITERION_HOME").map_or_else(|| target_folder().join("criterion"), PathBuf::from);
+    let cell = home.join(group).join(function).join(parameter);
+    // A baseline that is only compared with is left alone.
+    let saved = args::save_baseline();
+    for folder in ["new", "report", saved.as_str()] {
+        // Nothing to remove is fine.
+        let _ = std::fs::remove_dir_all(cell.join(folder));
+    }
+}
+
 /// The target that the environment variables ask for, read by the same rules as the flags of `rcb`.
-fn target_from_environment() -> Result<TargetArgs, TargetError> {
+pub(super) fn target_from_environment() -> Result<TargetArgs, TargetError> {
     #[derive(clap::Parser)]
     struct Environment {
         #[command(flatten)]
@@ -297,6 +302,6 @@ fn target_folder() -> PathBuf {
 }
 
 /// Where records go: `rcb` in the target folder, unless `RCB_RESULTS` names another folder.
-fn results_folder() -> PathBuf {
+pub(super) fn results_folder() -> PathBuf {
     std::env::var_os("RCB_RESULTS").map_or_else(|| target_folder().join("rcb"), PathBuf::from)
 }

@@ -4,6 +4,7 @@
 //! Everything is a ratio or a difference taken within one session; nothing here is a figure about a client.
 
 mod floor;
+mod receive;
 mod tax;
 mod timer;
 
@@ -12,6 +13,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 pub use floor::{Floor, floor};
+pub use receive::{ReceiveCost, receive_cost};
 pub use tax::{Tax, tax};
 pub use timer::{Held, held};
 

@@ -9,7 +9,9 @@ use comfy_table::{Table, presets};
 use serde::Serialize;
 
 use super::{Failure, Outcome, print, print_json, provide_target, runtime};
-use crate::calibrate::{AllocatorCost, ClockCost, Floor, Held, Tax, allocator_cost, clock_cost, floor, held, tax};
+use crate::calibrate::{
+    AllocatorCost, ClockCost, Floor, Held, ReceiveCost, Tax, allocator_cost, clock_cost, floor, held, receive_cost, tax,
+};
 use crate::drivers::{DRIVERS, Driver, Error, Servers, Settings, Topology, Visit, find, visit};
 use crate::interrupt::{EXIT_INTERRUPTED, Graceful, interrupted};
 use crate::measure::{self, Environment};
@@ -50,6 +52,7 @@ const FLOOR_CONNECTIONS: usize = 50;
 const HELD_WITHIN_US: f64 = 30.0;
 const TAX_WITHIN: f64 = 1.02;
 const FLOOR_WITHIN: f64 = 0.95;
+const RECEIVE_WITHIN_NS: f64 = 100.0;
 
 #[derive(Serialize)]
 struct Report {
@@ -58,6 +61,7 @@ struct Report {
     warnings: Vec<String>,
     clock: ClockCost,
     allocator: AllocatorCost,
+    receive: ReceiveCost,
     held: Vec<Held>,
     tax: Vec<Tax>,
     floor: Vec<Floor>,
@@ -103,6 +107,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         target: target.facts(),
         clock: clock_cost(),
         allocator: allocator_cost(),
+        receive: receive_cost(),
         held: Vec::new(),
         tax: Vec::new(),
         floor: Vec::new(),
@@ -238,6 +243,12 @@ fn render(report: &Report) -> String {
     let mut text = format!(
         "clock       {:.1} ns per reading\nallocator   {:.1} ns counted, {:.1} ns uncounted, per allocation and release\n",
         report.clock.ns, report.allocator.counting_ns, report.allocator.system_ns
+    );
+    text += &format!(
+        "receiving   {:.1} ns per message of {} bytes for account, clock and histogram, at most {RECEIVE_WITHIN_NS} ns: {}\n",
+        report.receive.ns,
+        report.receive.payload,
+        verdict(report.receive.ns <= RECEIVE_WITHIN_NS)
     );
     let increasing = report.held.is_sorted_by(|one, next| one.p50_us < next.p50_us);
     text +=

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
+use super::{PublishConfig, SubscribeConfig};
 use crate::drivers::{self, Profile, Resp, Scope, UnknownDriver};
 use crate::record::{Runtime, RuntimeFlavour};
 use crate::target::Layout;
@@ -30,6 +31,10 @@ pub struct BenchConfig {
     pub pipeline_window: WindowConfig,
     /// `cargo bench --bench commands`.
     pub commands: CommandsConfig,
+    /// `cargo bench --bench publish`.
+    pub publish: PublishConfig,
+    /// `cargo bench --bench subscribe`.
+    pub subscribe: SubscribeConfig,
 }
 
 /// The tokio runtime of the clients.
@@ -275,7 +280,8 @@ impl BenchConfig {
                 check_sweep(section, sweep)?;
             }
         }
-        Ok(())
+        self.publish.check()?;
+        self.subscribe.check()
     }
 
     /// The runtime, with the number of workers resolved.
@@ -300,6 +306,10 @@ impl BenchConfig {
             ("commands.cluster", &self.commands.cluster),
         ];
         let mut lines = Vec::new();
+        for (section, drivers) in [("publish", &self.publish.drivers), ("subscribe", &self.subscribe.drivers)] {
+            lines
+                .extend(drivers.iter().filter_map(|name| drivers::find(name).err()).map(|error| format!("left out of {section}: {error}")));
+        }
         for (section, sweep) in sweeps {
             let Some(sweep) = sweep else { continue };
             for name in &sweep.drivers {
@@ -321,7 +331,7 @@ impl BenchConfig {
     }
 }
 
-fn all_differ<T: PartialEq>(list: &[T]) -> bool {
+pub(super) fn all_differ<T: PartialEq>(list: &[T]) -> bool {
     list.iter().enumerate().all(|(place, value)| !list[..place].contains(value))
 }
 
@@ -339,35 +349,38 @@ fn check_sizes(section: &str, payload: usize, fields: usize, keys: usize) -> Res
     Ok(())
 }
 
-fn check_sweep(section: &str, sweep: &Sweep) -> Result<(), (String, String)> {
-    let nothing = || "the list is empty; name at least one".to_owned();
-    if sweep.drivers.is_empty() {
-        return Err((format!("{section}.drivers"), nothing()));
+/// Whether the names are those of drivers, of which one at least is in this build.
+pub(super) fn check_drivers(section: &str, names: &[String]) -> Result<(), (String, String)> {
+    let wrong = |reason: String| Err((format!("{section}.drivers"), reason));
+    if names.is_empty() {
+        return wrong("the list is empty; name at least one".into());
     }
     // A driver that this build leaves out is no mistake: the others are swept. But one there must be.
     let mut left_out = None;
-    for name in &sweep.drivers {
+    for name in names {
         match drivers::find(name) {
-            Err(error @ UnknownDriver::Unknown { .. }) => return Err((format!("{section}.drivers"), error.to_string())),
+            Err(error @ UnknownDriver::Unknown { .. }) => return wrong(error.to_string()),
             Err(error @ UnknownDriver::LeftOut { .. }) => left_out = Some(error),
             Ok(_) => {}
         }
     }
-    for (key, right) in
-        [("drivers", all_differ(&sweep.drivers)), ("connections", all_differ(&sweep.connections)), ("callers", all_differ(&sweep.callers))]
-    {
-        if !right {
+    if !all_differ(names) {
+        return wrong("a value stands there twice".into());
+    }
+    match left_out {
+        Some(error) if names.iter().all(|name| drivers::find(name).is_err()) => wrong(error.to_string()),
+        _ => Ok(()),
+    }
+}
+
+fn check_sweep(section: &str, sweep: &Sweep) -> Result<(), (String, String)> {
+    check_drivers(section, &sweep.drivers)?;
+    for (key, list) in [("connections", &sweep.connections), ("callers", &sweep.callers)] {
+        if !all_differ(list) {
             return Err((format!("{section}.{key}"), "a value stands there twice".into()));
         }
-    }
-    if let Some(error) = left_out
-        && sweep.drivers.iter().all(|name| drivers::find(name).is_err())
-    {
-        return Err((format!("{section}.drivers"), error.to_string()));
-    }
-    for (key, list) in [("connections", &sweep.connections), ("callers", &sweep.callers)] {
         if list.is_empty() {
-            return Err((format!("{section}.{key}"), nothing()));
+            return Err((format!("{section}.{key}"), "the list is empty; name at least one".into()));
         }
         if let Some(wrong) = list.iter().find(|number| !(1..=MOST).contains(*number)) {
             return Err((format!("{section}.{key}"), format!("{wrong} is not possible; use 1 to {MOST}")));

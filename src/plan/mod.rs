@@ -2,6 +2,7 @@
 
 mod cells;
 mod config;
+mod pubsub;
 #[cfg(test)]
 mod tests;
 
@@ -9,3 +10,4 @@ pub use cells::{Group, PlannedCell, commands, pipeline_window};
 pub use config::{
     BadConfig, BenchConfig, ClusterConfig, CommandsConfig, ConnectionConfig, RuntimeConfig, Sweep, TimingConfig, WindowConfig,
 };
+pub use pubsub::{Doing, PubSubCell, PublishConfig, SubscribeConfig, publish, subscribe};

@@ -213,6 +213,17 @@ async fn with_subscriber<D: Driver, S: Sends>(
 }
 
 async fn subscribe<D: Driver>(against: Against<'_>, settings: &Settings, plan: &Plan) -> Result<D::Subscriber, Failure> {
+    let mut one = subscribe_all::<D>(against, settings, plan, 1).await?;
+    one.pop().ok_or_else(|| Failure::Opening("the subscriber".into()))
+}
+
+/// So many subscribers of the plan's channel, confirmed by the servers.
+pub(super) async fn subscribe_all<D: Driver>(
+    against: Against<'_>,
+    settings: &Settings,
+    plan: &Plan,
+    count: u64,
+) -> Result<Vec<D::Subscriber>, Failure> {
     let nodes: Vec<_> = against.nodes.iter().map(|node| node.endpoint.clone()).collect();
     let silent = |error: Error| Failure::Servers(error.to_string());
     let mut census = Census::connect(nodes, plan.patience).await.map_err(silent)?;
@@ -225,10 +236,14 @@ async fn subscribe<D: Driver>(against: Against<'_>, settings: &Settings, plan: &
         kind: plan.kind,
         names: channels.to_vec(),
     };
-    let subscriber = opening.open::<D>(plan.patience).await.map_err(|error| Failure::Opening(format!("the subscriber: {error}")))?;
-    let wanted = before + 1;
+    let mut subscribers = Vec::new();
+    for _ in 0..count {
+        let subscriber = opening.open::<D>(plan.patience).await;
+        subscribers.push(subscriber.map_err(|error| Failure::Opening(format!("the subscriber: {error}")))?);
+    }
+    let wanted = before + count;
     let there = census.wait_until(plan.kind, &channels, plan.patience, &wanted.to_string(), |now| now.total() >= wanted).await;
-    there.map(|_| subscriber).map_err(|error| Failure::Barrier(error.to_string()))
+    there.map(|_| subscribers).map_err(|error| Failure::Barrier(error.to_string()))
 }
 
 /// How one message or one batch is sent, whatever is between.
@@ -336,21 +351,23 @@ struct Bound<C, S> {
 }
 
 /// What a subscriber got of a burst.
-struct Got<S> {
-    subscriber: S,
-    account: Account,
-    last: Option<Instant>,
-    error: Option<Error>,
+pub(super) struct Got<S> {
+    pub(super) subscriber: S,
+    pub(super) account: Account,
+    pub(super) last: Option<Instant>,
+    pub(super) error: Option<Error>,
 }
 
-/// Receives until it has `wanted` messages, nothing comes for `patience`, or nobody waits for it any more.
-async fn receive<S: Subscriber>(
+/// Receives until it has `wanted` messages, nothing comes for `patience`, or nobody waits for it any more. Tells how many it has,
+/// not for every one.
+pub(super) async fn receive<S: Subscriber>(
     mut subscriber: S,
     mut account: Account,
     wanted: u64,
     patience: Duration,
     progress: Arc<Mutex<Instant>>,
     mut given_up: oneshot::Receiver<()>,
+    tell: impl Fn(u64),
 ) -> Got<S> {
     let (mut received, mut last, mut error) = (0, None, None);
     while received < wanted {
@@ -364,7 +381,8 @@ async fn receive<S: Subscriber>(
             Ok(Event::Message(message)) => {
                 if account.arrive(&message.channel(), message.payload()).is_some() {
                     received += 1;
-                    if received == wanted || received % 64 == 0 {
+                    if received == wanted || received % TOLD_EVERY == 0 {
+                        tell(received);
                         let now = Instant::now();
                         *progress.lock().unwrap_or_else(PoisonError::into_inner) = now;
                         last = Some(now);
@@ -384,6 +402,9 @@ async fn receive<S: Subscriber>(
     }
     Got { subscriber, account, last, error }
 }
+
+/// Messages after which a subscriber tells how many it has.
+pub(super) const TOLD_EVERY: u64 = 64;
 
 /// Returns when there was no progress for `patience`.
 async fn stalled(progress: &Mutex<Instant>, patience: Duration) {
@@ -428,7 +449,7 @@ impl<C: Sends, S: Subscriber> Bound<C, S> {
         let before = before.map_err(|_| reading(plan.patience, Error::Timeout("no answer".into())))?.map_err(no_audit)?;
         let progress = Arc::new(Mutex::new(Instant::now()));
         let (give_up, given_up) = oneshot::channel();
-        let receiving = tokio::spawn(receive(subscriber, account, messages, plan.patience, progress.clone(), given_up));
+        let receiving = tokio::spawn(receive(subscriber, account, messages, plan.patience, progress.clone(), given_up, |_| ()));
         let given: Arc<std::sync::atomic::AtomicU64> = Arc::default();
         let sending = Sending { client: self.client.clone(), plan: Arc::new(plan.clone()), run, messages, given: Arc::clone(&given) };
         let (operations, callers) = match plan.mode {

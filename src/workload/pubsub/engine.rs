@@ -230,6 +230,7 @@ async fn perform<D: Driver>(
     }
     let before = within(plan.open_within, auditor.before()).await.map_err(|error| Failure::Servers(error.to_string()))?;
     let answers_prove_delivery = against.servers.topology == Topology::Standalone || plan.kind == Kind::Sharded;
+    let mut watch = Watch::new(plan, live.clone(), lanes.clone());
     let mut publishing = JoinSet::new();
     for (index, client) in publishers.into_iter().enumerate() {
         let orders = orders(plan, run_id, index as u32, &channels, &lanes);
@@ -249,7 +250,6 @@ async fn perform<D: Driver>(
         let (live, churned) = (live.clone(), churned.clone());
         tokio::spawn(async move { churn.run(&subscriptions, &live.stop_publishing, &churned).await })
     });
-    let mut watch = Watch::new(plan, live.clone(), lanes.clone());
     watch.publish(&mut publishing, listener).await;
     if let Some(churning) = &mut churning {
         // It is told by the same flag as the publishers; a step that waits for the servers is given its time.

@@ -8,6 +8,7 @@ pub mod census;
 pub mod channels;
 pub mod churn;
 pub mod engine;
+pub mod flood;
 pub mod live;
 pub mod message;
 pub mod outcome;

@@ -57,11 +57,11 @@ pub(super) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// Begins now.
+    /// Begins now, before the first message is published.
     pub(super) fn new(plan: &'a Plan, live: Arc<Live>, lanes: Lanes) -> Self {
         let begin = Instant::now();
         let last = Mark { at: begin, received: 0, published: 0 };
-        Self {
+        let mut watch = Self {
             plan,
             live,
             lanes,
@@ -75,7 +75,12 @@ impl<'a> Watch<'a> {
             end: None,
             ended_by: None,
             remarks: Vec::new(),
+        };
+        // Elsewhere publishers begin when they like.
+        if plan.publishers > 0 && (plan.warm_up.is_zero() || plan.messages.is_some()) {
+            watch.begin_measuring();
         }
+        watch
     }
 
     fn mark(&self) -> Mark {
@@ -135,9 +140,6 @@ impl<'a> Watch<'a> {
         // The time of others begins with their first message.
         let mut warm_up_ends = (!elsewhere).then(|| self.begin + self.plan.warm_up);
         let give_up = self.begin + self.plan.warm_up + self.plan.test_time;
-        if warm_up_ends == Some(self.begin) || self.plan.messages.is_some() && !elsewhere {
-            self.begin_measuring();
-        }
         let mut measured_until = self.measured.as_ref().map(|(mark, _)| mark.at + self.plan.test_time);
         let mut failures = 0;
         loop {
