@@ -77,6 +77,7 @@ impl Driver for RedisRsCluster {
         notes: &[
             "Its queues can't be changed: 100 requests to the one routing task, 50 to each node. More callers wait in them, also when tuned.",
             "As it ships: TCP_NODELAY off, no response timeout (unlike the crate's other connections), 16 retries up to 11 minutes apart; tuned: 3 retries at most 0.5 s apart.",
+            "Its SUBSCRIBE, PSUBSCRIBE and their ends go to the node of their first name's slot, so the driver sends one name in each: an UNSUBSCRIBE of part of a SUBSCRIBE would reach another node.",
             "A subscriber reconnects and subscribes again by itself, without what was published meanwhile; the driver calls it lost at the crate's Disconnection push.",
         ],
     };

@@ -113,38 +113,44 @@ impl RedisSubscriber {
     }
 }
 
+impl RedisSubscriber {
+    /// The names of each command: all, but on a cluster one. There the crate sends the whole command to the node of its first
+    /// name's slot, so that an UNSUBSCRIBE of some of the names of a SUBSCRIBE would reach another node, and be confirmed there;
+    /// and one SSUBSCRIBE may name channels of one slot only.
+    fn each_command<'a>(&self, names: &'a [Vec<u8>]) -> impl Iterator<Item = &'a [Vec<u8>]> + use<'a> {
+        let most = match self {
+            Self::Cluster(..) => 1,
+            Self::Dedicated(..) | Self::Multiplexed(..) | Self::Manager(..) => names.len().max(1),
+        };
+        names.chunks(most)
+    }
+}
+
 impl Subscriber for RedisSubscriber {
     type Message = Msg;
 
     async fn subscribe(&mut self, kind: Kind, names: &[Vec<u8>]) -> Result<(), Error> {
-        match (kind, &mut *self) {
-            _ if names.is_empty() => Ok(()),
-            (Kind::Channel, _) => on_any!(self, connection => Ok(connection.subscribe(names).await?)),
-            (Kind::Pattern, _) => on_any!(self, connection => Ok(connection.psubscribe(names).await?)),
-            (Kind::Sharded, Self::Cluster(connection, _)) => {
-                // One command may name shard channels of one slot only.
-                for name in names {
-                    connection.ssubscribe(name).await?;
-                }
-                Ok(())
+        for names in self.each_command(names) {
+            match (kind, &mut *self) {
+                (Kind::Channel, any) => on_any!(any, connection => connection.subscribe(names).await?),
+                (Kind::Pattern, any) => on_any!(any, connection => connection.psubscribe(names).await?),
+                (Kind::Sharded, Self::Cluster(connection, _)) => connection.ssubscribe(names).await?,
+                (Kind::Sharded, _) => return Err(NO_SHARDED),
             }
-            (Kind::Sharded, _) => Err(NO_SHARDED),
         }
+        Ok(())
     }
 
     async fn unsubscribe(&mut self, kind: Kind, names: &[Vec<u8>]) -> Result<(), Error> {
-        match (kind, &mut *self) {
-            _ if names.is_empty() => Ok(()),
-            (Kind::Channel, _) => on_any!(self, connection => Ok(connection.unsubscribe(names).await?)),
-            (Kind::Pattern, _) => on_any!(self, connection => Ok(connection.punsubscribe(names).await?)),
-            (Kind::Sharded, Self::Cluster(connection, _)) => {
-                for name in names {
-                    connection.sunsubscribe(name).await?;
-                }
-                Ok(())
+        for names in self.each_command(names) {
+            match (kind, &mut *self) {
+                (Kind::Channel, any) => on_any!(any, connection => connection.unsubscribe(names).await?),
+                (Kind::Pattern, any) => on_any!(any, connection => connection.punsubscribe(names).await?),
+                (Kind::Sharded, Self::Cluster(connection, _)) => connection.sunsubscribe(names).await?,
+                (Kind::Sharded, _) => return Err(NO_SHARDED),
             }
-            (Kind::Sharded, _) => Err(NO_SHARDED),
         }
+        Ok(())
     }
 
     async fn next(&mut self) -> Result<Event<Msg>, Error> {
