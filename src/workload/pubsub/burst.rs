@@ -11,20 +11,17 @@ use tokio::sync::oneshot;
 
 use super::account::{Account, RunId};
 use super::census::Census;
+use super::collect::{Got, receive};
 use super::engine::{Against, Failure};
-use super::message::{self, Header};
-use super::publisher::receivers;
 use super::receiver::Opening;
-use crate::drivers::{
-    Command, Commands, Driver, Error, Event, Kind, Message, Pipelines, Publish, Servers, Settings, Strategy, Subscriber,
-    SubscriberSettings, Topology, UnknownDriver, Visit, raw::Raw,
-};
+use super::sending::{Direct, Sending, Sends, Through};
+use crate::drivers::raw::Raw;
+use crate::drivers::{Driver, Error, Kind, Servers, Settings, Strategy, Subscriber, SubscriberSettings, Topology, UnknownDriver, Visit};
 use crate::interrupt;
 use crate::measure::Snapshot;
-use crate::measure::clock::{clock_id, now_ns};
 use crate::target::audit::{Audit, Auditor, Expected};
 use crate::window::{Routed, Window};
-use crate::workload::{Work, closed_loop};
+use crate::workload::closed_loop;
 
 /// How messages are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -246,99 +243,6 @@ pub(super) async fn subscribe_all<D: Driver>(
     there.map(|_| subscribers).map_err(|error| Failure::Barrier(error.to_string()))
 }
 
-/// How one message or one batch is sent, whatever is between.
-trait Sends: Clone + Send + Sync + 'static {
-    fn one(&self, kind: Kind, channel: &[u8], payload: &[u8]) -> impl Future<Output = Result<u64, Error>> + Send;
-    fn many(&self, commands: &[Command]) -> impl Future<Output = Result<u64, Error>> + Send;
-}
-
-/// Through the client's own calls.
-#[derive(Clone)]
-struct Direct<D>(D);
-
-impl<D: Pipelines + Publish> Sends for Direct<D> {
-    async fn one(&self, kind: Kind, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
-        match kind {
-            Kind::Sharded => self.0.spublish(channel, payload).await,
-            Kind::Channel | Kind::Pattern => self.0.publish(channel, payload).await,
-        }
-    }
-
-    async fn many(&self, commands: &[Command]) -> Result<u64, Error> {
-        let replies = self.0.pipeline(commands).await?;
-        if replies.len() != commands.len() {
-            return Err(Error::Protocol(format!("{} replies to {} messages", replies.len(), commands.len())));
-        }
-        replies.into_iter().map(|reply| reply.and_then(receivers)).sum()
-    }
-}
-
-/// Through a pipeline window.
-#[derive(Clone)]
-struct Through<C>(C);
-
-impl<C: Commands> Sends for Through<C> {
-    async fn one(&self, kind: Kind, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
-        receivers(self.0.call(&Command::new(kind.publish()).arg(channel).arg(payload)).await?)
-    }
-
-    async fn many(&self, commands: &[Command]) -> Result<u64, Error> {
-        let mut sum = 0;
-        for command in commands {
-            sum += receivers(self.0.call(command).await?)?;
-        }
-        Ok(sum)
-    }
-}
-
-/// What the callers do.
-#[derive(Clone)]
-struct Sending<S> {
-    client: S,
-    plan: Arc<Plan>,
-    run: u64,
-    messages: u64,
-    /// What PUBLISH returned, added up.
-    given: Arc<std::sync::atomic::AtomicU64>,
-}
-
-impl<S: Sends> Sending<S> {
-    fn write(&self, payload: &mut [u8], sequence: u64) {
-        let kind = message::Kind::Message;
-        message::write(payload, &Header { kind, run: self.run, publisher: 0, channel: 0, sequence, sent_ns: now_ns(), clock: clock_id() });
-    }
-
-    async fn batch(&self, batch: u64, size: u64, payload: &mut [u8]) -> Result<u64, Error> {
-        let first = batch * size;
-        let commands: Vec<Command> = (first..(first + size).min(self.messages))
-            .map(|sequence| {
-                self.write(payload, sequence);
-                Command::new(self.plan.kind.publish()).arg(&self.plan.channel).arg(&*payload)
-            })
-            .collect();
-        self.client.many(&commands).await
-    }
-}
-
-impl<S: Sends> Work for Sending<S> {
-    async fn stretch(&self, first: u64, count: u64) -> Result<(), (u64, Error)> {
-        let mut payload = message::template(self.plan.payload);
-        let mut given = 0;
-        for done in 0..count {
-            let receivers = match self.plan.mode {
-                Mode::Batch { size } => self.batch(first + done, size, &mut payload).await,
-                _ => {
-                    self.write(&mut payload, first + done);
-                    self.client.one(self.plan.kind, &self.plan.channel, &payload).await
-                }
-            };
-            given += receivers.map_err(|error| (done, error))?;
-        }
-        self.given.fetch_add(given, std::sync::atomic::Ordering::Relaxed);
-        Ok(())
-    }
-}
-
 struct Bound<C, S> {
     client: C,
     close: Close,
@@ -348,73 +252,6 @@ struct Bound<C, S> {
     checkout: &'static [&'static str],
     /// Whether PUBLISH counts every subscriber, so that its own count can be held against ours.
     answers_prove_delivery: bool,
-}
-
-/// What a subscriber got of a burst.
-pub(super) struct Got<S> {
-    pub(super) subscriber: S,
-    pub(super) account: Account,
-    pub(super) last: Option<Instant>,
-    pub(super) error: Option<Error>,
-}
-
-/// Receives until it has `wanted` messages, nothing comes for `patience`, or nobody waits for it any more. Tells how many it has,
-/// not for every one.
-pub(super) async fn receive<S: Subscriber>(
-    mut subscriber: S,
-    mut account: Account,
-    wanted: u64,
-    patience: Duration,
-    progress: Arc<Mutex<Instant>>,
-    mut given_up: oneshot::Receiver<()>,
-    tell: impl Fn(u64),
-) -> Got<S> {
-    let (mut received, mut last, mut error) = (0, None, None);
-    while received < wanted {
-        let event = tokio::select! {
-            biased;
-            event = subscriber.next() => event,
-            () = stalled(&progress, patience) => break,
-            _ = &mut given_up => break,
-        };
-        match event {
-            Ok(Event::Message(message)) => {
-                if account.arrive(&message.channel(), message.payload()).is_some() {
-                    received += 1;
-                    if received == wanted || received % TOLD_EVERY == 0 {
-                        tell(received);
-                        let now = Instant::now();
-                        *progress.lock().unwrap_or_else(PoisonError::into_inner) = now;
-                        last = Some(now);
-                    }
-                }
-            }
-            Ok(Event::Lagged(count)) => {
-                account.lagged(count);
-                // What was dropped will not come.
-                received += count;
-            }
-            Err(lost) => {
-                error = Some(lost);
-                break;
-            }
-        }
-    }
-    Got { subscriber, account, last, error }
-}
-
-/// Messages after which a subscriber tells how many it has.
-pub(super) const TOLD_EVERY: u64 = 64;
-
-/// Returns when there was no progress for `patience`.
-async fn stalled(progress: &Mutex<Instant>, patience: Duration) {
-    loop {
-        let until = *progress.lock().unwrap_or_else(PoisonError::into_inner) + patience;
-        if Instant::now() >= until {
-            return;
-        }
-        tokio::time::sleep_until(until.into()).await;
-    }
 }
 
 impl<C: Sends, S: Subscriber> Publisher for Bound<C, S> {

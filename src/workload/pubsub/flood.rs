@@ -13,7 +13,8 @@ use rand::RngExt;
 use tokio::sync::{Notify, oneshot};
 
 use super::account::{Account, RunId};
-use super::burst::{Got, Plan, TOLD_EVERY, receive, subscribe_all};
+use super::burst::{Plan, subscribe_all};
+use super::collect::{Got, TOLD_EVERY, receive};
 use super::engine::{Against, Failure};
 use super::message::{self, Header};
 use crate::drivers::raw::Raw;
