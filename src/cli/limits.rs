@@ -30,6 +30,24 @@ pub fn allow_files(_: u64) -> Result<(), String> {
     Ok(())
 }
 
+/// Whether `needed` bytes for the buffers of clients can be had; where the system does not tell, they can.
+///
+/// # Errors
+/// One sentence with a hint.
+pub fn allow_memory(needed: u64) -> Result<(), String> {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let available =
+        text.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
+    let (needed_mib, available_mib) = (needed >> 20, available.unwrap_or(u64::MAX) >> 10);
+    if needed_mib > available_mib {
+        return Err(format!(
+            "buffers of that size for so many subscribers need about {needed_mib} MiB, and {available_mib} MiB are available; use a smaller --buffer, or \
+             put more channels on one connection with --channels-per-subscriber"
+        ));
+    }
+    Ok(())
+}
+
 /// A length of time: seconds as a plain number, or with a unit such as `500ms`.
 ///
 /// # Errors
@@ -58,6 +76,13 @@ mod tests {
         for wrong in ["", "-1", "fast", "nan", "1e300", "400days"] {
             assert!(parse_time(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn buffers_that_no_machine_has_are_refused() {
+        assert_eq!(allow_memory(1 << 20), Ok(()));
+        #[cfg(target_os = "linux")]
+        assert!(allow_memory(1 << 60).unwrap_err().contains("smaller --buffer"));
     }
 
     #[test]

@@ -36,8 +36,6 @@ Without --serial, --batchsize, --concurrent or --window, all of them are done.";
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    #[command(flatten)]
-    target: TargetArgs,
     /// Driver, once for each [default: every one for the target]
     #[arg(long = "driver", value_name = "NAME")]
     drivers: Vec<String>,
@@ -86,6 +84,8 @@ pub struct Arguments {
     /// Also write everything to this file, as JSON
     #[arg(long, value_name = "PATH")]
     json_out_file: Option<PathBuf>,
+    #[command(flatten)]
+    target: TargetArgs,
 }
 
 /// What came of a driver and mode.

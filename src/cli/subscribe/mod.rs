@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::json_out::JsonOut;
-use super::limits::{allow_files, parse_time};
+use super::limits::{allow_files, allow_memory, parse_time};
 use super::{Failure, Outcome, print, runtime};
 use crate::drivers::{Descriptor, Kind, Profile, Resp, Settings, Topology, find};
 use crate::interrupt::{EXIT_INTERRUPTED, Graceful, interrupted};
@@ -34,8 +34,6 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    #[command(flatten)]
-    target: TargetArgs,
     /// Driver, once for each: they run one after the other
     #[arg(long = "driver", value_name = "NAME", default_value = "raw")]
     drivers: Vec<String>,
@@ -114,6 +112,8 @@ pub struct Arguments {
     /// Also write everything to this file, as JSON
     #[arg(long, value_name = "PATH")]
     json_out_file: Option<PathBuf>,
+    #[command(flatten)]
+    target: TargetArgs,
 }
 
 /// What came of one driver.
@@ -229,6 +229,9 @@ const OTHER_FILES: u64 = 256;
 /// What Redis allows as it ships, with a margin.
 const USUAL_CLIENTS: u64 = 9_000;
 
+/// What fred 10.1.0 allocates beforehand for each message that its buffer may hold, in all of a client's channels; measured on Linux.
+const BYTES_OF_A_SLOT: u64 = 720;
+
 pub fn run(arguments: &Arguments) -> Outcome {
     let plan = arguments.plan();
     plan.check().map_err(Failure::Usage)?;
@@ -242,6 +245,11 @@ pub fn run(arguments: &Arguments) -> Outcome {
     // Cluster clients may open a connection to every master.
     let files = if arguments.target.topology.is_some_and(|layout| layout.topology() == Topology::Cluster) { clients * 2 } else { clients };
     allow_files(files).map_err(Failure::Usage)?;
+    if let Some(buffer) = plan.buffer
+        && drivers.iter().any(|driver| driver.pubsub.buffer.is_some_and(|buffer| buffer.settable))
+    {
+        allow_memory((buffer.get() as u64).saturating_mul(subscribers).saturating_mul(BYTES_OF_A_SLOT)).map_err(Failure::Usage)?;
+    }
     let environment = Environment::read();
     let runtime = runtime(false)?;
     let mut spec = arguments.target.spec()?;

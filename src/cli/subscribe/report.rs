@@ -81,8 +81,12 @@ fn lines(text: &mut String, row: &Row, outcome: &Outcome, plan: &Plan) {
         line("Memory per Subscription", memory.join(", "));
     }
     line("Total Duration", format!("{:.6} Seconds", outcome.duration_s));
-    line("Message Rate", format!("{:.6}", outcome.rate()));
-    line("Publish Rate", format!("{:.6}", outcome.publish_rate()));
+    if !plan.publish_only {
+        line("Message Rate", format!("{:.6}", outcome.rate()));
+    }
+    if plan.publishers > 0 {
+        line("Publish Rate", format!("{:.6}", outcome.publish_rate()));
+    }
     if plan.publishers > 0 {
         line("Messages Published", format!("{}, {} of them without an answer", outcome.begun, outcome.unanswered));
     }

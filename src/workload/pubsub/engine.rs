@@ -11,7 +11,7 @@ use rand::RngExt;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::account::{Account, RunId};
+use super::account::{Account, RunId, publishers_of};
 use super::census::{Census, Counted};
 use super::channels::{Seat, seats};
 use super::churn::{Churn, Lanes, Subscription};
@@ -310,14 +310,16 @@ fn orders(plan: &Plan, run: u64, publisher: u32, channels: &[Vec<u8>], lanes: &L
         let lane = lanes.lane(channel, publisher)?.clone();
         Some(To { name: name.clone(), channel, lane })
     };
-    // Where several publishers share a channel, they share its messages too.
-    let sharing = u64::from((plan.publishers / channels.len().max(1) as u32).max(1));
-    let place = u64::from(publisher / channels.len().max(1) as u32);
-    let messages = plan.messages.map(|messages| messages / sharing + u64::from(place < messages % sharing));
+    let channels: Vec<To> = (0..).zip(channels).filter_map(to).collect();
+    // Where several publishers share a channel, they share its messages too; each of them then has no other.
+    let first = channels.first().map_or(0, |to| to.channel);
+    let sharing = publishers_of(first, plan.channels.count(), plan.publishers);
+    let (place, sharers) = (sharing.iter().position(|other| *other == publisher).unwrap_or(0) as u64, sharing.len().max(1) as u64);
+    let messages = plan.messages.map(|messages| messages / sharers + u64::from(place < messages % sharers));
     Orders {
         publisher,
         run,
-        channels: (0..).zip(channels).filter_map(to).collect(),
+        channels,
         kind: plan.kind,
         payload: plan.payload,
         batch: plan.batch,
@@ -336,5 +338,27 @@ fn settle(outcome: &mut Outcome, accounts: Vec<Account>, lanes: &Lanes) {
         let channels = account.channels().map(|name| String::from_utf8_lossy(name).into_owned());
         let subscribed = |(index, channel)| Subscribed { subscriber, channel, tally: account.tally_of(index) };
         outcome.accounts.extend(channels.enumerate().map(subscribed));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::tests::plan;
+    use super::*;
+
+    #[test]
+    fn every_channel_gets_its_messages_however_many_publishers_share_it() {
+        for publishers in 1..=11 {
+            let plan = Plan { publishers, messages: Some(100), ..plan() };
+            let channels: Vec<Vec<u8>> = (0..plan.channels.count()).map(|index| plan.channels.name(index)).collect();
+            let lanes = Lanes::new(plan.channels.count(), publishers);
+            let mut sent = vec![0; channels.len()];
+            for publisher in 0..publishers {
+                let orders = orders(&plan, 1, publisher, &channels, &lanes);
+                assert!(!orders.channels.is_empty(), "{publishers}");
+                orders.channels.iter().for_each(|to| sent[to.channel as usize] += orders.messages.unwrap());
+            }
+            assert_eq!(sent, [100; 3], "{publishers}");
+        }
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::account::Account;
 use super::live::{Latencies, Live};
-use crate::drivers::{Driver, Error, Event, Kind, Message, Servers, Settings, Subscriber, SubscriberSettings};
+use crate::drivers::{Driver, Error, Event, Kind, Message, Servers, Settings, Subscriber, SubscriberSettings, Topology};
 use crate::measure::clock::now_ns;
 
 /// Messages taken in a row before a look at the orders.
@@ -38,6 +38,17 @@ pub struct Opening {
 }
 
 impl Opening {
+    /// Another node of a cluster for the next attempt; of a standalone server there is only one.
+    fn next_node(&mut self, attempt: usize) {
+        if self.servers.topology != Topology::Cluster {
+            return;
+        }
+        Arc::make_mut(&mut self.servers).endpoints.rotate_left(1);
+        if let Some(node) = &mut self.options.node {
+            node.clone_from(&self.servers.endpoints[attempt % self.servers.endpoints.len()]);
+        }
+    }
+
     /// Connects and subscribes, within `within`. The server may still have to confirm it.
     ///
     /// # Errors
@@ -207,12 +218,17 @@ impl Receiver {
         }
     }
 
-    /// A new connection, as soon as there is one; `None` when it was told to stop before.
+    /// A new connection, as soon as there is one; `None` when it was told to stop before. On a cluster each attempt begins with the
+    /// next node, since the last one may be gone.
     async fn reconnect<D: Driver>(&mut self) -> Option<D::Subscriber> {
-        loop {
+        let mut opening = self.opening.clone();
+        for attempt in 0.. {
+            if attempt > 0 {
+                opening.next_node(attempt);
+            }
             let attempt = async {
                 tokio::time::sleep(BEFORE_RECONNECT).await;
-                self.opening.open::<D>(PATIENCE).await
+                opening.open::<D>(PATIENCE).await
             };
             tokio::select! {
                 opened = attempt => if let Ok(subscriber) = opened {
@@ -221,5 +237,37 @@ impl Receiver {
                 _ = self.stop.wait_for(|&stop| stop) => return None,
             }
         }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::Endpoint;
+
+    #[test]
+    fn another_attempt_begins_with_another_node_of_a_cluster_only() {
+        let endpoints: Vec<Endpoint> = (1..=3).map(|port| Endpoint::tcp("h", port)).collect();
+        let opening = |servers: Servers, node: Option<Endpoint>| Opening {
+            servers: Arc::new(servers),
+            settings: Arc::new(Settings::default()),
+            options: SubscriberSettings { buffer: None, node },
+            kind: Kind::Channel,
+            names: Vec::new(),
+        };
+        let mut seeds = opening(Servers::cluster(endpoints.clone()), None);
+        let mut chosen = opening(Servers::cluster(endpoints.clone()), Some(endpoints[0].clone()));
+        let mut alone = opening(Servers::standalone(endpoints[0].clone()), None);
+        let mut nodes = Vec::new();
+        for attempt in 1..=3 {
+            seeds.next_node(attempt);
+            chosen.next_node(attempt);
+            alone.next_node(attempt);
+            nodes.push(chosen.options.node.clone().unwrap());
+        }
+        assert_eq!(seeds.servers.endpoints, endpoints, "all were tried");
+        assert!(endpoints.iter().any(|node| *node != endpoints[0] && nodes.contains(node)));
+        assert_eq!(alone.servers.first(), &endpoints[0]);
     }
 }
