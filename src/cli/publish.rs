@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use comfy_table::{CellAlignment, Table, presets};
-use rand::RngExt;
 use serde::Serialize;
 
 use super::json_out::JsonOut;
@@ -18,6 +17,7 @@ use crate::measure::{self, Environment};
 use crate::target::audit::Auditor;
 use crate::target::{Target, TargetArgs, TargetFacts, provide};
 use crate::workload::commands::PREFIX;
+use crate::workload::pubsub::account::fresh_run;
 use crate::workload::pubsub::burst::{Burst, Mode, Plan, connect};
 use crate::workload::pubsub::engine::Against;
 use crate::workload::pubsub::message::{HEADER, LARGEST};
@@ -298,7 +298,7 @@ fn measure_one(
         messages: arguments.messages,
         mode,
         kind: arguments.kind(),
-        channel: format!("{PREFIX}publish-{:016x}", rand::rng().random::<u64>()).into_bytes(),
+        channel: format!("{PREFIX}publish-{:016x}", fresh_run()).into_bytes(),
         payload: arguments.data_size,
         buffer: Some(buffer),
         patience: arguments.patience,

@@ -14,6 +14,14 @@ pub const MOST_FOREIGN_PUBLISHERS: usize = 1_024;
 #[derive(Clone, Debug)]
 pub struct RunId(Arc<AtomicU64>);
 
+/// A number for a run that no other has; never 0.
+#[must_use]
+pub fn fresh_run() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    // Each state has keys of its own, from the system's random numbers.
+    std::hash::RandomState::new().build_hasher().finish().max(1)
+}
+
 impl RunId {
     /// This number; 0 is none.
     #[must_use]

@@ -22,6 +22,12 @@ fn message_of(run: u64, kind: Kind, publisher: u32, channel: u32, sequence: u64)
 }
 
 #[test]
+fn runs_have_numbers_of_their_own() {
+    let runs: std::collections::HashSet<u64> = (0..1_000).map(|_| fresh_run()).collect();
+    assert!(runs.len() == 1_000 && !runs.contains(&0));
+}
+
+#[test]
 fn publishers_share_the_channels_evenly_and_every_channel_has_one() {
     assert_eq!(publishers_of(5, 10, 3), [2]);
     assert_eq!(publishers_of(1, 2, 5), [1, 3]);

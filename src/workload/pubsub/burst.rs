@@ -5,11 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
-use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use super::account::{Account, RunId};
+use super::account::{Account, RunId, fresh_run};
 use super::census::Census;
 use super::collect::{Got, receive};
 use super::engine::{Against, Failure};
@@ -280,7 +279,7 @@ impl<C: Sends, S: Subscriber> Bound<C, S> {
         };
         let no_audit = |error: Error| Failure::Servers(error.to_string());
         let reading = |limit: Duration, error: Error| Failure::Servers(format!("{error} within {limit:?}"));
-        let run = rand::rng().random_range(1..u64::MAX);
+        let run = fresh_run();
         let account = Account::new(RunId::new(run), 0, std::slice::from_ref(&plan.channel), 1, 1);
         let before = tokio::time::timeout(plan.patience, auditor.before()).await;
         let before = before.map_err(|_| reading(plan.patience, Error::Timeout("no answer".into())))?.map_err(no_audit)?;

@@ -7,11 +7,10 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use rand::RngExt;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::account::{Account, RunId, publishers_of};
+use super::account::{Account, RunId, fresh_run, publishers_of};
 use super::census::{Census, Counted};
 use super::channels::{Seat, seats};
 use super::churn::{Churn, Lanes, Subscription};
@@ -299,7 +298,7 @@ fn run_number(plan: &Plan) -> (RunId, u64) {
         Some(run) => (RunId::new(run), run),
         None if plan.publishers == 0 => (RunId::open(), 0),
         None => {
-            let run = rand::rng().random_range(1..u64::MAX);
+            let run = fresh_run();
             (RunId::new(run), run)
         }
     }

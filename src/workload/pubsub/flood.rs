@@ -9,10 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
-use rand::RngExt;
 use tokio::sync::{Notify, oneshot};
 
-use super::account::{Account, RunId};
+use super::account::{Account, RunId, fresh_run};
 use super::burst::{Plan, subscribe_all};
 use super::collect::{Got, TOLD_EVERY, receive};
 use super::engine::{Against, Failure};
@@ -137,7 +136,7 @@ impl<S: Subscriber> Bound<S> {
             return Err(Failure::Broken("the subscribers are of no use after a run that failed".into()));
         }
         let before = tokio::time::timeout(plan.patience, auditor.before()).await.map_err(silent)?.map_err(no_audit)?;
-        let run = rand::rng().random_range(1..u64::MAX);
+        let run = fresh_run();
         let subscribers = std::mem::take(&mut self.subscribers);
         let count = subscribers.len();
         let progress = Arc::new(Progress { received: (0..count).map(|_| AtomicU64::new(0)).collect(), bell: Notify::new() });

@@ -118,12 +118,13 @@ impl<'a> Watch<'a> {
     fn begin_measuring(&mut self) {
         self.phase = Phase::Measured;
         self.live.measured_from.store(if self.plan.messages.is_some() { 0 } else { now_ns() }, Relaxed);
-        self.measured = Some((self.mark(), Snapshot::take()));
+        // The end of the stretch before, so that the series adds up to the whole.
+        self.measured = Some((self.last, Snapshot::take()));
     }
 
     fn end_measuring(&mut self) {
         if let (Some((_, snapshot)), None) = (&self.measured, &self.end) {
-            self.end = Some((self.mark(), snapshot.usage()));
+            self.end = Some((self.last, snapshot.usage()));
         }
     }
 
@@ -179,8 +180,8 @@ impl<'a> Watch<'a> {
                     self.tick(listener);
                 }
                 self.begin_measuring();
-                self.next_tick = now + SECOND;
-                measured_until = Some(now + self.plan.test_time);
+                self.next_tick = self.last.at + SECOND;
+                measured_until = Some(self.last.at + self.plan.test_time);
             }
             let over = measured_until.is_some_and(|end| now >= end);
             if !over && now >= self.next_tick {
@@ -202,8 +203,8 @@ impl<'a> Watch<'a> {
         }
         // With a set number of messages, what is on its way belongs to the measurement.
         if self.plan.messages.is_none() {
-            self.end_measuring();
             self.tick(listener);
+            self.end_measuring();
         }
         self.live.stop_publishing.store(true, Relaxed);
         let ending = async { while publishing.join_next().await.is_some() {} };
