@@ -156,18 +156,37 @@ async fn connect_driver<D: Driver>(against: Against<'_>, settings: &Settings, pl
         };
         let windowed = Settings { strategy: Strategy::window(Duration::from_nanos(window_ns), 0), ..settings.clone() };
         if against.servers.topology == Topology::Standalone {
-            let window = window::<D>(against.servers.clone(), windowed).await.map_err(failed)?;
+            let (driver, window) = behind_window::<D>(against.servers.clone(), windowed).await.map_err(failed)?;
             let closing = window.clone();
-            let close: Close = Box::new(|| Box::pin(async move { closing.close().await }));
+            let close: Close = Box::new(|| {
+                Box::pin(async move {
+                    closing.close().await;
+                    driver.close().await;
+                })
+            });
             return with_subscriber::<D, _>(against, settings, plan, Through(window), close).await;
         }
-        let routed = Routed::connect(against.servers, move |endpoint| window::<D>(Servers::standalone(endpoint), windowed.clone())).await;
-        let routed = routed.map_err(failed)?;
+        // The routing owns the windows; the drivers under them are kept here, to be closed at the end.
+        let drivers = Arc::new(Mutex::new(Vec::new()));
+        let opened = drivers.clone();
+        let connecting = Routed::connect(against.servers, move |endpoint| {
+            let (opened, windowed) = (opened.clone(), windowed.clone());
+            async move {
+                let (driver, window) = behind_window::<D>(Servers::standalone(endpoint), windowed).await?;
+                opened.lock().unwrap_or_else(PoisonError::into_inner).push(driver);
+                Ok(window)
+            }
+        });
+        let routed = connecting.await.map_err(failed)?;
         let closing = routed.clone();
-        let close: Close = Box::new(|| {
+        let close: Close = Box::new(move || {
             Box::pin(async move {
                 for window in closing.nodes() {
                     window.close().await;
+                }
+                let drivers: Vec<D> = std::mem::take(&mut *drivers.lock().unwrap_or_else(PoisonError::into_inner));
+                for driver in drivers {
+                    driver.close().await;
                 }
             })
         });
@@ -185,8 +204,10 @@ async fn connect_driver<D: Driver>(against: Against<'_>, settings: &Settings, pl
 /// How the publisher's connections are closed; what is left of it is dropped.
 type Close = Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send + Sync>;
 
-async fn window<D: Driver>(servers: Servers, settings: Settings) -> Result<Window<D>, Error> {
-    Window::new(D::connect(&servers, &settings).await?, &settings)
+async fn behind_window<D: Driver>(servers: Servers, settings: Settings) -> Result<(D, Window<D>), Error> {
+    let driver = D::connect(&servers, &settings).await?;
+    let window = Window::new(driver.clone(), &settings)?;
+    Ok((driver, window))
 }
 
 async fn with_subscriber<D: Driver, S: Sends>(
