@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 
-use crate::drivers::{Commands, Descriptor, Driver, Error, Scope, Servers, Settings, Strategy, Topology};
+use crate::drivers::{Commands, Descriptor, Driver, Error, Publish, Scope, Servers, Settings, Strategy, Topology};
 use crate::window::{Flushes, Routed, Window};
 
 /// What belongs to a connected client whatever its type.
@@ -23,8 +23,8 @@ pub trait Use: Send {
     /// Takes a driver as it is.
     fn native<D: Driver>(self, client: D, connected: Connected) -> Self::Output;
 
-    /// Takes a client behind a window, on a cluster one per node.
-    fn behind_window<C: Commands>(self, client: C, connected: Connected) -> Self::Output;
+    /// Takes the driver `D` behind a window, on a cluster one per node.
+    fn behind_window<D: Driver, C: Commands + Publish>(self, client: C, connected: Connected) -> Self::Output;
 }
 
 /// Whether `driver` can run with the strategy and scope of `settings` on `topology`: natively where the client itself can, else through our own
@@ -76,7 +76,7 @@ pub async fn connect<D: Driver, U: Use>(servers: &Servers, settings: &Settings, 
                 driver.close().await;
             }) as BoxFuture<'static, ()>
         });
-        return Ok(user.behind_window(window, Connected { flushes: Box::new(move || Some(counted.flushes())), close }));
+        return Ok(user.behind_window::<D, _>(window, Connected { flushes: Box::new(move || Some(counted.flushes())), close }));
     }
     // The routing owns the windows; the drivers under them are kept here, to be closed at the end.
     let drivers = Arc::new(Mutex::new(Vec::new()));
@@ -103,7 +103,7 @@ pub async fn connect<D: Driver, U: Use>(servers: &Servers, settings: &Settings, 
             }
         }) as BoxFuture<'static, ()>
     });
-    Ok(user.behind_window(routed, Connected { flushes: Box::new(flushes), close }))
+    Ok(user.behind_window::<D, _>(routed, Connected { flushes: Box::new(flushes), close }))
 }
 
 async fn behind_window<D: Driver>(servers: Servers, settings: Settings) -> Result<(D, Window<D>), Error> {

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use super::commands::{Keyspace, Workload};
 use super::connect::{Connected, Use, connect};
 use super::run::{Failure, Load, Run, measure};
-use crate::drivers::{Commands, Driver, Error, Servers, Settings, UnknownDriver, Visit};
+use crate::drivers::{Commands, Driver, Error, Publish, Servers, Settings, UnknownDriver, Visit};
 use crate::target::audit::Auditor;
 use crate::window::Flushes;
 
@@ -97,7 +97,7 @@ impl Use for Bind {
         Box::new(Bound { client, keyspace: self.0, connected })
     }
 
-    fn behind_window<C: Commands>(self, client: C, connected: Connected) -> Box<dyn Runner> {
+    fn behind_window<D: Driver, C: Commands + Publish>(self, client: C, connected: Connected) -> Box<dyn Runner> {
         Box::new(Bound { client, keyspace: self.0, connected })
     }
 }

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use super::engine::{Job, Outcome, run};
 use super::issue::{Issue, Piped, Single, Transacted};
 use super::ticker::Observer;
-use crate::drivers::{Commands, Driver, Error, Servers, Settings, UnknownDriver, Visit};
+use crate::drivers::{Commands, Driver, Error, Publish, Servers, Settings, UnknownDriver, Visit};
 use crate::window::Flushes;
 use crate::workload::connect::{Connected, Use, connect};
 use crate::workload::mix::Mix;
@@ -95,7 +95,7 @@ impl Use for Erase {
         Box::new(Native { client, connected })
     }
 
-    fn behind_window<C: Commands>(self, client: C, connected: Connected) -> Box<dyn Loader> {
+    fn behind_window<D: Driver, C: Commands + Publish>(self, client: C, connected: Connected) -> Box<dyn Loader> {
         Box::new(Windowed { client, connected })
     }
 }

@@ -15,12 +15,13 @@ use super::engine::{Against, Failure};
 use super::receiver::Opening;
 use super::sending::{Direct, Sending, Sends, Through};
 use crate::drivers::raw::Raw;
-use crate::drivers::{Driver, Error, Kind, Servers, Settings, Strategy, Subscriber, SubscriberSettings, Topology, UnknownDriver, Visit};
+use crate::drivers::{
+    Commands, Driver, Error, Kind, Publish, Settings, Strategy, Subscriber, SubscriberSettings, Topology, UnknownDriver, Visit,
+};
 use crate::interrupt;
 use crate::measure::Snapshot;
 use crate::target::audit::{Audit, Auditor, Expected};
-use crate::window::{Routed, Window};
-use crate::workload::closed_loop;
+use crate::workload::{Connected, Use, closed_loop, connect as open};
 
 /// How messages are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -146,32 +147,19 @@ pub fn connect<'a>(name: &str, against: Against<'a>, settings: &'a Settings, pla
     crate::drivers::visit(name, Connect(against, settings, plan))
 }
 
-async fn connect_driver<D: Driver>(against: Against<'_>, settings: &Settings, plan: &Plan) -> Result<Box<dyn Publisher>, Failure> {
+async fn connect_driver<'a, D: Driver>(
+    against: Against<'a>,
+    settings: &'a Settings,
+    plan: &'a Plan,
+) -> Result<Box<dyn Publisher>, Failure> {
+    let strategy = match plan.mode {
+        Mode::Windowed { window_ns, .. } => Strategy::window(Duration::from_nanos(window_ns), 0),
+        _ => settings.strategy,
+    };
+    let own = Settings { strategy, ..settings.clone() };
     let connecting = async {
-        let failed = |error: Error| Failure::Opening(format!("the publisher: {error}"));
-        let Mode::Windowed { window_ns, .. } = plan.mode else {
-            let client = D::connect(against.servers, settings).await.map_err(failed)?;
-            let closing = client.clone();
-            return with_subscriber::<D, _>(against, settings, plan, Direct(client), Box::new(|| Box::pin(closing.close()))).await;
-        };
-        let windowed = Settings { strategy: Strategy::window(Duration::from_nanos(window_ns), 0), ..settings.clone() };
-        if against.servers.topology == Topology::Standalone {
-            let window = window::<D>(against.servers.clone(), windowed).await.map_err(failed)?;
-            let closing = window.clone();
-            let close: Close = Box::new(|| Box::pin(async move { closing.close().await }));
-            return with_subscriber::<D, _>(against, settings, plan, Through(window), close).await;
-        }
-        let routed = Routed::connect(against.servers, move |endpoint| window::<D>(Servers::standalone(endpoint), windowed.clone())).await;
-        let routed = routed.map_err(failed)?;
-        let closing = routed.clone();
-        let close: Close = Box::new(|| {
-            Box::pin(async move {
-                for window in closing.nodes() {
-                    window.close().await;
-                }
-            })
-        });
-        with_subscriber::<D, _>(against, settings, plan, Through(routed), close).await
+        let connected = open::<D, _>(against.servers, &own, Publishing { against, settings, plan }).await;
+        connected.map_err(|error| Failure::Opening(format!("the publisher: {error}")))?.await
     };
     let limit = plan.patience.max(Duration::from_secs(5));
     tokio::select! {
@@ -185,8 +173,23 @@ async fn connect_driver<D: Driver>(against: Against<'_>, settings: &Settings, pl
 /// How the publisher's connections are closed; what is left of it is dropped.
 type Close = Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send + Sync>;
 
-async fn window<D: Driver>(servers: Servers, settings: Settings) -> Result<Window<D>, Error> {
-    Window::new(D::connect(&servers, &settings).await?, &settings)
+/// Gives a connected client its subscriber.
+struct Publishing<'a> {
+    against: Against<'a>,
+    settings: &'a Settings,
+    plan: &'a Plan,
+}
+
+impl<'a> Use for Publishing<'a> {
+    type Output = Connecting<'a>;
+
+    fn native<D: Driver>(self, client: D, connected: Connected) -> Connecting<'a> {
+        Box::pin(with_subscriber::<D, _>(self.against, self.settings, self.plan, Direct(client), connected.close))
+    }
+
+    fn behind_window<D: Driver, C: Commands + Publish>(self, client: C, connected: Connected) -> Connecting<'a> {
+        Box::pin(with_subscriber::<D, _>(self.against, self.settings, self.plan, Through(client), connected.close))
+    }
 }
 
 async fn with_subscriber<D: Driver, S: Sends>(
