@@ -48,6 +48,7 @@ impl Driver for Bb8Redis {
         tells_connections: false,
         applied: |settings, _| Applied { nodelay: settings.nodelay(), response_timeout: ResponseTimeout::CrateDefault },
         pipeline_reach: PipelineReach::AnySlot,
+        tells_transaction_errors: true,
         pubsub: PubSub::none(|_, _, _| {
             Err(
                 "the crate documents no pub/sub: its connections are handed out for one command at a time and receive no messages; subscribe with redis-rs",

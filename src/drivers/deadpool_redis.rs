@@ -139,6 +139,7 @@ impl Driver for DeadpoolRedis {
             Topology::Cluster => Applied { nodelay: None, response_timeout: ResponseTimeout::CrateDefault },
         },
         pipeline_reach: PipelineReach::OneSlot,
+        tells_transaction_errors: true,
         pubsub: PubSub::none(|_, _, _| {
             Err(
                 "the crate documents no pub/sub: its connections are handed out for one command at a time and receive no messages; subscribe with redis-rs",

@@ -55,6 +55,8 @@ pub struct Descriptor {
     pub applied: fn(&Settings, Topology) -> Applied,
     /// Reach of an explicit pipeline on a cluster.
     pub pipeline_reach: PipelineReach,
+    /// Whether a command that fails inside of a transaction is told by itself, or as the failure of the whole.
+    pub tells_transaction_errors: bool,
     /// What it can subscribe to. Publishing every driver can.
     pub pubsub: PubSub,
     /// What the profile `tuned` can't equalise, and anything else a reader of its figures must know.

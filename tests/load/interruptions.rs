@@ -70,8 +70,8 @@ fn a_server_that_pauses_shows_from_the_planned_time() {
     let of = |kind: &str, figure: &str| figures[kind]["latency"][figure].as_u64().unwrap();
     assert_eq!((figures["commands"].as_u64(), figures["plan"]["offered"].as_u64()), (Some(1_500), Some(1_500)), "{out}");
     assert!(of("planned", "max_ns") >= 300_000_000, "{out}");
-    assert!(of("service", "p50_ns") < of("planned", "max_ns") && of("planned", "p99_ns") >= of("service", "p50_ns"), "{out}");
-    // 400 ms of 3 s: the 90th percentile of all that were planned is among those that waited.
-    assert!(of("planned", "p95_ns") > of("service", "p50_ns"), "{out}");
+    // 400 ms of 3 s: the 95th percentile of all that were planned is among those that waited, and half of all were not.
+    assert!(of("planned", "p95_ns") >= 100_000_000, "{out}");
+    assert!(of("service", "p50_ns") < 50_000_000, "{out}");
     assert!(out.contains("Latency from the planned send time") && out.contains("Service time"), "{out}");
 }

@@ -140,6 +140,10 @@ pub struct Arguments {
     #[arg(long, help_heading = "What is sent")]
     pub prefill: bool,
 
+    /// Allow commands on keys outside rcb: on a server that is not ours; what they write stays
+    #[arg(long, help_heading = "What is sent")]
+    pub foreign_keys: bool,
+
     /// Drivers (see rcb drivers), separated by commas; several take turns and end in one table [default: redis-rs]
     #[arg(long = "driver", value_name = "NAMES", value_delimiter = ',', help_heading = "How")]
     pub drivers: Vec<String>,

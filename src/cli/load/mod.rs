@@ -8,7 +8,7 @@ mod server;
 mod session;
 
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 pub use args::{Arguments, EXAMPLES};
 
@@ -19,7 +19,7 @@ use crate::measure::{Environment, warnings};
 use crate::record::load::{LoadRecord, Status};
 use crate::report;
 use crate::target::Layout;
-use outputs::{Output, csv, hdr_log};
+use outputs::{HdrLog, Output, csv};
 use plan::Plan;
 use session::Session;
 
@@ -68,31 +68,31 @@ pub fn run(arguments: &Arguments) -> Outcome {
         eprintln!("note: {line}");
     }
     let record = LoadRecord::new(environment, target.facts(), told, plan.asked.clone());
-    let started = SystemTime::now();
-    let mut session = Session::new(&control, &target, &plan, record, hdr.is_some()).map_err(Failure::Measurement)?;
+    let log = hdr.map(HdrLog::new).transpose().map_err(usage)?;
+    let mut session = Session::new(&control, &target, &plan, record, log).map_err(Failure::Measurement)?;
     session.check_commands()?;
     session.run_all();
-    let (mut record, intervals) = session.finish();
-    control.block_on(target.shutdown());
-
+    // The files first: removing many keys takes its time, and after Ctrl-C there may not be enough of it.
+    let (mut record, log, cleaning) = session.into_parts();
     record.complete = !interrupted();
     if record.runs.len() > 1 {
         print(&format!("\n{}", report::load::comparison(&record)));
     }
     let mut failed = record.runs.iter().any(has_failed);
-    let mut written = |output: Option<Output>, name: &str, content: &dyn Fn(&mut dyn std::io::Write) -> std::io::Result<()>| {
-        let Some(output) = output else { return };
-        match output.write(content) {
+    let json = json.map(|output| ("JSON", output.write(|mut out| record.write(&mut out))));
+    let log = log.map(|log| ("HdrHistogram log", log.finish()));
+    let table = table.map(|output| ("CSV", output.write(|out| csv(&record, out))));
+    for (name, written) in [json, log, table].into_iter().flatten() {
+        match written {
             Ok(()) => eprintln!("{name} saved"),
             Err(error) => {
                 failed = true;
                 eprintln!("error: {error}");
             }
         }
-    };
-    written(json, "JSON", &|mut out| record.write(&mut out));
-    written(hdr, "HdrHistogram log", &|out| hdr_log(started, &intervals, out));
-    written(table, "CSV", &|out| csv(&record, out));
+    }
+    cleaning.run();
+    control.block_on(target.shutdown());
     let code = if interrupted() { EXIT_INTERRUPTED as u8 } else { u8::from(failed) };
     drop(graceful);
     if interrupted() {

@@ -51,6 +51,14 @@ impl Output {
         Ok(Self { path: path.to_owned(), place })
     }
 
+    /// Another handle of the file that is being written.
+    fn handle(&self) -> io::Result<File> {
+        match &self.place {
+            Place::Aside(file) => file.as_file().try_clone(),
+            Place::Direct(file) => file.try_clone(),
+        }
+    }
+
     /// Writes it whole, or leaves what was there before.
     pub fn write(self, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), String> {
         let path = self.path.clone();
@@ -123,29 +131,64 @@ pub fn csv(record: &LoadRecord, out: &mut dyn Write) -> io::Result<()> {
     writer.flush()
 }
 
-/// One interval of the HdrHistogram log.
-pub struct Interval {
-    pub from: f64,
-    pub to: f64,
-    pub latencies: Histogram<u64>,
+/// An HdrHistogram interval log, which HdrHistogram's own tools read. Values are nanoseconds, the maxima milliseconds. Each
+/// interval is written when it ends, so that memory does not grow with the run.
+pub struct HdrLog {
+    output: Output,
+    out: BufWriter<File>,
+    serializer: V2DeflateSerializer,
+    begun: bool,
+    failure: Option<io::Error>,
 }
 
-/// The intervals as an HdrHistogram log, which HdrHistogram's own tools read. Values are nanoseconds, the maxima milliseconds.
-pub fn hdr_log(started: SystemTime, intervals: &[Interval], out: &mut dyn Write) -> io::Result<()> {
-    let mut serializer = V2DeflateSerializer::new();
-    let mut out = out;
-    let mut writer = IntervalLogWriterBuilder::new()
-        .add_comment("rcb load: latencies in nanoseconds")
-        .with_start_time(started)
-        .with_base_time(started)
-        .with_max_value_divisor(1e6)
-        .begin_log_with(&mut out, &mut serializer)?;
-    for interval in intervals {
-        let from = Duration::from_secs_f64(interval.from);
-        let length = Duration::from_secs_f64((interval.to - interval.from).max(0.0));
-        writer.write_histogram(&interval.latencies, from, length, None).map_err(|error| io::Error::other(format!("{error:?}")))?;
+/// A thousand and a thousand nanoseconds are a millisecond.
+const NANOS_PER_MILLI: f64 = 1e6;
+
+impl HdrLog {
+    /// A log in `output`.
+    pub fn new(output: Output) -> Result<Self, String> {
+        let file = output.handle().map_err(|error| format!("can't write {}: {error}", output.path.display()))?;
+        Ok(Self { output, out: BufWriter::new(file), serializer: V2DeflateSerializer::new(), begun: false, failure: None })
     }
-    out.flush()
+
+    /// Writes the head of a run that starts now.
+    pub fn begin(&mut self) {
+        let now = SystemTime::now();
+        let mut head = IntervalLogWriterBuilder::new();
+        head.add_comment("rcb load: latencies in nanoseconds").with_start_time(now).with_base_time(now);
+        let written = head.begin_log_with(&mut self.out, &mut self.serializer).map(drop);
+        self.begun = true;
+        self.note(written);
+    }
+
+    /// Writes one interval, its ends in seconds after the start.
+    pub fn add(&mut self, from: f64, to: f64, latencies: &Histogram<u64>) {
+        let seconds = |value: f64| Duration::try_from_secs_f64(value).unwrap_or_default();
+        let mut line = IntervalLogWriterBuilder::new();
+        line.with_max_value_divisor(NANOS_PER_MILLI);
+        let written = line.begin_log_with(&mut self.out, &mut self.serializer).and_then(|mut writer| {
+            let written = writer.write_histogram(latencies, seconds(from), seconds(to - from), None);
+            written.map_err(|error| io::Error::other(format!("{error:?}")))
+        });
+        self.note(written);
+    }
+
+    fn note(&mut self, written: io::Result<()>) {
+        if let Err(error) = written {
+            self.failure.get_or_insert(error);
+        }
+    }
+
+    /// Puts the file in place; without a run what was there stays.
+    pub fn finish(mut self) -> Result<(), String> {
+        if !self.begun {
+            return Ok(());
+        }
+        let flushed = self.out.flush();
+        self.note(flushed);
+        let failure = self.failure.take();
+        self.output.write(|_| failure.map_or(Ok(()), Err))
+    }
 }
 
 #[cfg(test)]
@@ -175,6 +218,33 @@ mod tests {
         for path in [folder.path().to_owned(), folder.path().join("none/out.json")] {
             assert!(Output::open(&path).is_err(), "{}", path.display());
         }
+    }
+
+    #[test]
+    fn a_log_is_read_back_interval_by_interval() {
+        use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.hlog");
+        let mut log = HdrLog::new(Output::open(&path).unwrap()).unwrap();
+        let mut latencies = crate::measure::latency::histogram();
+        log.begin();
+        for second in 0..3u32 {
+            latencies.record(2_000_000).unwrap();
+            log.add(second.into(), f64::from(second) + 1.0, &latencies);
+        }
+        log.finish().unwrap();
+        let text = std::fs::read(&path).unwrap();
+        let mut counts = Vec::new();
+        for entry in IntervalLogIterator::new(&text) {
+            if let LogEntry::Interval(interval) = entry.unwrap() {
+                use base64::Engine;
+                let bytes = base64::engine::general_purpose::STANDARD.decode(interval.encoded_histogram()).unwrap();
+                let read: Histogram<u64> = hdrhistogram::serialization::Deserializer::new().deserialize(&mut &bytes[..]).unwrap();
+                counts.push((interval.start_timestamp(), read.len()));
+                assert!((interval.max() - 2.0).abs() < 0.01, "{}", interval.max());
+            }
+        }
+        assert_eq!(counts, [(Duration::ZERO, 1), (Duration::from_secs(1), 2), (Duration::from_secs(2), 3)]);
     }
 
     #[cfg(target_os = "linux")]

@@ -10,7 +10,7 @@ use crate::record::load::Asked;
 use crate::record::{Runtime, RuntimeFlavour};
 use crate::workload::load::arrivals::{OpenLoop, Spread};
 use crate::workload::load::engine::Job;
-use crate::workload::mix::{CommandSpec, Mix, MixOptions, Slot, large_mix, preset};
+use crate::workload::mix::{CommandSpec, Mix, MixOptions, Reach, Slot, large_mix, preset};
 use crate::workload::runs_on;
 
 /// Commands of a run unless the flags say otherwise.
@@ -42,6 +42,8 @@ const DANGEROUS: &[&str] = &[
 /// Commands whose slots are looked at, to see whether pipelines stay in one.
 const LOOKED_AT: u64 = 512;
 
+/// Most keys that are removed from a server that is not ours.
+const MOST_REMOVED: u64 = 20_000_000;
 /// Most commands that all callers hold at the same time: each takes some hundred bytes.
 const MOST_HELD: usize = 4_000_000;
 
@@ -66,6 +68,8 @@ pub struct Plan {
     pub subjects: Vec<Subject>,
     pub job: Job,
     pub warmup: Duration,
+    /// Keys outside our prefix may be touched on a server that is not ours.
+    pub foreign_keys: bool,
     pub rounds: usize,
     pub runtime: Runtime,
     pub notices: Vec<String>,
@@ -132,6 +136,7 @@ impl Plan {
             subjects: subjects(arguments)?,
             job,
             warmup: arguments.warmup,
+            foreign_keys: arguments.foreign_keys,
             rounds: arguments.rounds.get(),
             runtime: Runtime { flavour: arguments.runtime, workers },
             notices,
@@ -169,13 +174,47 @@ impl Plan {
                 }
             }
         }
+        if !ours {
+            self.spare_the_server()?;
+        }
         for subject in &mut self.subjects {
             subject.unsupported = runs_on(subject.driver, &subject.settings, topology).err().map(|error| error.to_string());
+            if self.job.transaction && self.job.continue_on_error && !subject.driver.tells_transaction_errors {
+                let reason = "it gives the error of one command of a transaction as that of all, so errors can't be counted as with others";
+                subject.unsupported.get_or_insert_with(|| reason.to_owned());
+            }
         }
         if let [only] = &self.subjects[..]
             && let Some(reason) = &only.unsupported
         {
             return Err(format!("{}: {reason}", only.driver.name));
+        }
+        Ok(())
+    }
+}
+
+impl Plan {
+    /// On a server of somebody else only keys under our prefix may be touched, and only as many as can be removed again.
+    fn spare_the_server(&self) -> Result<(), String> {
+        for workload in &self.workloads {
+            let keys = workload.mix.key_count();
+            if keys > MOST_REMOVED {
+                return Err(format!("{keys} keys could not be removed from the server again; give at most -r {MOST_REMOVED}"));
+            }
+            for entry in workload.mix.entries().iter().filter(|_| !self.foreign_keys) {
+                let (label, hint) = (&entry.label, "use __key__, or allow it with --foreign-keys");
+                match &entry.reach {
+                    Reach::Ours => {}
+                    Reach::Foreign(key) => {
+                        return Err(format!("`{label}` touches the key {key} of a server that is not ours; {hint}"));
+                    }
+                    Reach::Unknown => {
+                        return Err(format!(
+                            "what `{label}` touches is not known, and the server is not ours; allow it with --foreign-keys"
+                        ));
+                    }
+                }
+            }
         }
         Ok(())
     }
@@ -202,6 +241,9 @@ fn workloads(arguments: &Arguments, notices: &mut Vec<String>) -> Result<Vec<Wor
         let reads = READING.iter().any(|reading| name.starts_with(reading));
         if name.starts_with("lrange") {
             spec.keys = Some(arguments.keys.min(LONG_LISTS));
+        }
+        if name.contains("pop") {
+            notices.push(format!("{name}: when the prefilled elements are popped (-r keys of --hash-fields each), the rest finds nothing"));
         }
         if reads && !arguments.prefill {
             notices.push(format!("{name}: all keys are written before the run, or there would be nothing to read"));

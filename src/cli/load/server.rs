@@ -18,10 +18,10 @@ pub struct ServerArgs {
     #[arg(short = 's', long = "socket", conflicts_with_all = ["url", "host", "port"], value_name = "PATH")]
     pub socket: Option<PathBuf>,
     /// Password; other users of the machine can see a command line, so rather set REDISCLI_AUTH
-    #[arg(short = 'a', long = "password", env = "REDISCLI_AUTH", hide_env_values = true, value_name = "PASSWORD")]
+    #[arg(short = 'a', long = "password", conflicts_with = "url", value_name = "PASSWORD")]
     pub password: Option<String>,
     /// ACL user
-    #[arg(long, requires = "password", value_name = "NAME")]
+    #[arg(long, conflicts_with = "url", value_name = "NAME")]
     pub user: Option<String>,
     /// Database number
     #[arg(long = "dbnum", conflicts_with = "url", value_name = "NUMBER")]
@@ -46,17 +46,25 @@ pub struct ServerArgs {
 impl ServerArgs {
     /// `target` with the URL that these flags stand for, if there are any.
     pub fn apply(&self, target: &TargetArgs) -> Result<TargetArgs, String> {
-        let named = self.host.is_some() || self.port.is_some() || self.socket.is_some() || self.database.is_some() || self.tls;
+        let named = self.host.is_some()
+            || self.port.is_some()
+            || self.socket.is_some()
+            || self.password.is_some()
+            || self.user.is_some()
+            || self.database.is_some()
+            || self.tls;
         if !named {
-            if self.user.is_some() {
-                return Err("--user is for a server named by -h, -p or -s; put the login into the URL, or name the server so".to_owned());
-            }
             return Ok(target.clone());
         }
-        Ok(TargetArgs { url: Some(self.url()?), ..target.clone() })
+        let from_environment = std::env::var("REDISCLI_AUTH").ok().filter(|password| !password.is_empty());
+        let password = self.password.clone().or(from_environment);
+        if self.user.is_some() && password.is_none() {
+            return Err("--user needs a password: give -a, or set REDISCLI_AUTH".to_owned());
+        }
+        Ok(TargetArgs { url: Some(self.url(password.as_deref())?), ..target.clone() })
     }
 
-    fn url(&self) -> Result<String, String> {
+    fn url(&self, password: Option<&str>) -> Result<String, String> {
         let mut url = match &self.socket {
             Some(path) => {
                 let path = path.to_str().filter(|path| path.starts_with('/')).ok_or("-s needs an absolute path in UTF-8")?;
@@ -71,7 +79,7 @@ impl ServerArgs {
             }
         };
         let unusable = |()| "this login can't be used with this kind of server".to_owned();
-        if let Some(password) = &self.password {
+        if let Some(password) = password {
             // Setting a part of a URL encodes all but the percent sign itself.
             let encoded = |text: &str| text.replace('%', "%25");
             url.set_password(Some(&encoded(password))).map_err(unusable)?;

@@ -9,7 +9,7 @@ use rand::seq::SliceRandom;
 use tokio::runtime::{Builder, Runtime};
 
 use super::live::Live;
-use super::outputs::Interval;
+use super::outputs::HdrLog;
 use super::plan::{Plan, Subject, Workload};
 use crate::cli::{Failure, print};
 use crate::drivers::Error;
@@ -39,8 +39,8 @@ pub struct Session<'a> {
     record: LoadRecord,
     keyspace: Keyspace,
     auditor: Auditor,
-    /// Filled by the observer of a run, when a log is wanted.
-    intervals: Option<Arc<Mutex<Vec<Interval>>>>,
+    /// Written by the observer of a run, when a log is wanted.
+    log: Option<Arc<Mutex<HdrLog>>>,
 }
 
 /// A run that gave no figures.
@@ -72,14 +72,14 @@ async fn within<T>(limit: Duration, what: &str, work: impl Future<Output = Resul
 }
 
 impl<'a> Session<'a> {
-    pub fn new(control: &'a Runtime, target: &'a Target, plan: &'a Plan, record: LoadRecord, log: bool) -> Result<Self, String> {
+    pub fn new(control: &'a Runtime, target: &'a Target, plan: &'a Plan, record: LoadRecord, log: Option<HdrLog>) -> Result<Self, String> {
         let nodes = target.nodes.iter().map(|node| (node.role, node.endpoint.clone()));
         let (keyspace, auditor) = control.block_on(async {
             let keyspace = within(LONGEST_STEP, "no connection to the servers", Keyspace::connect(target)).await?;
             let auditor = within(LONGEST_STEP, "no connection for the audit", Auditor::connect(nodes)).await?;
             Ok::<_, String>((keyspace, auditor))
         })?;
-        Ok(Self { control, target, plan, record, keyspace, auditor, intervals: log.then(Arc::default) })
+        Ok(Self { control, target, plan, record, keyspace, auditor, log: log.map(|log| Arc::new(Mutex::new(log))) })
     }
 
     /// Commands that the server does not know are the user's mistake.
@@ -188,7 +188,7 @@ impl<'a> Session<'a> {
         let auditor = &mut self.auditor;
         let before = self.control.block_on(within(LONGEST_STEP, "no audit", auditor.before())).map_err(NoRun::failed)?;
         let flushed = loader.flushes();
-        let observer = observer(Live::start(&plan.job), self.intervals.clone());
+        let observer = observer(Live::start(&plan.job), self.log.clone());
         let outcome = runtime.block_on(loader.run(mix, &plan.job, threads, observer)).map_err(unsupported)?;
         let flushes = loader.flushes().zip(flushed).map(|(after, before)| after - before);
         let peak_memory = peak_memory();
@@ -218,9 +218,27 @@ impl<'a> Session<'a> {
         builder.worker_threads(self.plan.runtime.workers).enable_all().build().map_err(|error| format!("no tokio runtime: {error}"))
     }
 
-    /// Removes the keys and gives the record, with the intervals of the log.
-    pub fn finish(self) -> (LoadRecord, Vec<Interval>) {
-        let Session { control, plan, record, keyspace, target, intervals, .. } = self;
+    /// The record, with the log, and what is left to be removed.
+    pub fn into_parts(self) -> (LoadRecord, Option<HdrLog>, Cleaning<'a>) {
+        let Session { control, plan, record, keyspace, target, log, .. } = self;
+        // Every observer is gone.
+        let log = log.and_then(Arc::into_inner).map(|log| log.into_inner().unwrap_or_else(PoisonError::into_inner));
+        (record, log, Cleaning { control, target, plan, keyspace })
+    }
+}
+
+/// The keys of a session, still there.
+pub struct Cleaning<'a> {
+    control: &'a Runtime,
+    target: &'a Target,
+    plan: &'a Plan,
+    keyspace: Keyspace,
+}
+
+impl Cleaning<'_> {
+    /// Removes them from a server that is not ours.
+    pub fn run(self) {
+        let Cleaning { control, target, plan, keyspace } = self;
         control.block_on(async {
             if !target.is_ours() {
                 for workload in &plan.workloads {
@@ -232,8 +250,6 @@ impl<'a> Session<'a> {
             }
             keyspace.close().await;
         });
-        let intervals = intervals.map(|kept| std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner)));
-        (record, intervals.unwrap_or_default())
     }
 }
 
@@ -244,14 +260,17 @@ fn unsupported(error: Error) -> NoRun {
     }
 }
 
-fn observer(live: Live, log: Option<Arc<Mutex<Vec<Interval>>>>) -> Observer {
+fn observer(live: Live, log: Option<Arc<Mutex<HdrLog>>>) -> Observer {
+    let locked = |log: &Arc<Mutex<HdrLog>>, work: &dyn Fn(&mut HdrLog)| work(&mut log.lock().unwrap_or_else(PoisonError::into_inner));
+    if let Some(log) = &log {
+        locked(log, &HdrLog::begin);
+    }
     Box::new(move |tick| {
         live.tick(tick);
         if let Some(log) = &log {
             let planned = &tick.counts.planned;
-            let latencies = if planned.is_empty() { tick.counts.service.clone() } else { planned.clone() };
-            let interval = Interval { from: tick.second.from, to: tick.second.to, latencies };
-            log.lock().unwrap_or_else(PoisonError::into_inner).push(interval);
+            let latencies = if planned.is_empty() { &tick.counts.service } else { planned };
+            locked(log, &|log| log.add(tick.second.from, tick.second.to, latencies));
         }
     })
 }
@@ -292,7 +311,7 @@ fn figures(workload: &Workload, ran: Ran) -> Figures {
     Figures {
         duration: outcome.elapsed.as_secs_f64(),
         commands: total.done,
-        errors: total.failed,
+        errors: total.failed + outcome.abandoned,
         unanswered: outcome.unanswered,
         errors_by_kind: outcome.errors,
         plan,

@@ -87,6 +87,7 @@ impl Driver for Fred {
         tells_connections: true,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
+        tells_transaction_errors: false,
         pubsub: subscriber::PUBSUB,
         notes: super::NOTES,
     };

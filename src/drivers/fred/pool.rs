@@ -94,6 +94,7 @@ impl Driver for FredPool {
         tells_connections: true,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
+        tells_transaction_errors: false,
         pubsub: subscriber::PUBSUB,
         notes: super::NOTES,
     };

@@ -251,6 +251,7 @@ impl Driver for Raw {
         tells_connections: true,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
+        tells_transaction_errors: true,
         pubsub: PubSub {
             kinds: |_, _, _| Ok(()),
             buffer: Some(Buffer { capacity: None, settable: false, when_full: WhenFull::Waits }),

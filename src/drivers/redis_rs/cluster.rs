@@ -65,6 +65,7 @@ impl Driver for RedisRsCluster {
         tells_connections: false,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::OneSlot,
+        tells_transaction_errors: true,
         pubsub: PubSub {
             kinds: |topology, resp, kind| match (topology, resp) {
                 (Topology::Standalone, _) => (subscriber::STANDALONE.kinds)(topology, resp, kind),

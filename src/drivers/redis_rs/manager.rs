@@ -58,6 +58,7 @@ impl Driver for RedisRsManager {
         tells_connections: true,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
+        tells_transaction_errors: true,
         pubsub: PubSub {
             kinds: |topology, resp, kind| match resp {
                 Resp::V2 => Err("a ConnectionManager receives messages with RESP3 only"),

@@ -57,6 +57,7 @@ impl Driver for RedisRsPool {
         tells_connections: true,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
+        tells_transaction_errors: true,
         pubsub: subscriber::STANDALONE,
         notes: &[
             "As it ships: TCP_NODELAY off, a timer of 500 ms per command, 50 requests in each connection's queue.",

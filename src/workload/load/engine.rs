@@ -68,6 +68,8 @@ pub struct Kept {
     pub backlog: u64,
     /// Callers that there were.
     pub callers: usize,
+    /// Whether the plan went to its end: no error and no Ctrl-C before.
+    pub whole: bool,
     /// Commands planned for one moment.
     pub together: u64,
     /// How long the offered commands take at the planned rate.
@@ -80,12 +82,17 @@ pub struct Kept {
 
 impl Kept {
     /// Whether client and server could not keep up: when the last command was due, more than 1 % of all were not sent, and
-    /// more than one for each caller; those planned for that very moment left out.
+    /// more than one for each caller; those planned for that very moment left out. Of a plan that was given up it is not known.
     #[must_use]
     pub fn overloaded(&self) -> bool {
-        let late = self.backlog.saturating_sub(self.together);
-        late > self.offered / 100 && late > self.callers as u64
+        self.whole && too_late(self.backlog, self.together, self.offered, self.callers)
     }
+}
+
+/// Whether a backlog is more than the start and end of a run explain. In commands.
+fn too_late(backlog: u64, together: u64, offered: u64, callers: usize) -> bool {
+    let late = backlog.saturating_sub(together);
+    late > offered / 100 && late > callers as u64
 }
 
 /// What came of a load.
@@ -106,6 +113,8 @@ pub struct Outcome {
     pub refused: Vec<u64>,
     /// Commands whose fate is unknown: no reply came.
     pub unanswered: u64,
+    /// Those of them that were given up with the run. They are in no entry's count, and in `errors` as `unanswered`.
+    pub abandoned: u64,
     /// Batches that were answered: explicit pipelines, transactions, single commands.
     pub batches: u64,
     /// `None` in a closed loop.
@@ -118,6 +127,8 @@ pub struct Outcome {
 const LONGEST_STRETCH: u64 = 32;
 /// How long after the planned end arrivals that were due before it are still sent.
 const GRACE: Duration = Duration::from_millis(100);
+/// Longest that the last replies are waited for after an interruption.
+const LONGEST_DRAIN: Duration = Duration::from_secs(20);
 /// How often it is looked whether a run still goes on.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -128,6 +139,7 @@ struct Shared {
     errors: Errors,
     refused: Box<[AtomicU64]>,
     unanswered: AtomicU64,
+    abandoned: AtomicU64,
     batches: AtomicU64,
     /// Next command of a closed loop.
     next: AtomicU64,
@@ -149,7 +161,7 @@ struct Flight<'a> {
 
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
-        self.shared.unanswered.fetch_add(self.commands, Ordering::AcqRel);
+        self.shared.abandoned.fetch_add(self.commands, Ordering::AcqRel);
     }
 }
 
@@ -193,6 +205,13 @@ impl Shared {
             self.end_all();
             self.failed.notify_one();
         }
+    }
+
+    /// Whether more is late, after all was released, than can be caught up with.
+    fn is_overloaded(&self, queue: &Queue) -> bool {
+        let unit = self.job.pipeline as u64;
+        let together = self.job.open.as_ref().map_or(unit, |open| open.burst.max(unit));
+        too_late(queue.backlog_at_end() * unit, together, queue.released() * unit, self.job.callers)
     }
 
     /// Has no further command be sent.
@@ -272,6 +291,7 @@ pub async fn run<I: Issue>(issue: &I, mix: &Arc<Mix>, job: &Job, threads: usize,
         errors: Errors::default(),
         refused: (0..entries).map(|_| AtomicU64::new(0)).collect(),
         unanswered: AtomicU64::new(0),
+        abandoned: AtomicU64::new(0),
         batches: AtomicU64::new(0),
         next: AtomicU64::new(0),
         queue: plan.clone().map(|plan| Arc::new(Queue::new(plan, most))),
@@ -317,15 +337,19 @@ pub async fn run<I: Issue>(issue: &I, mix: &Arc<Mix>, job: &Job, threads: usize,
         _ => Duration::ZERO,
     };
     let load = |number: &AtomicU64| number.load(Ordering::Acquire);
+    let (errors, abandoned) = (shared.errors.list(), load(&shared.abandoned));
+    let first = "no reply when the run was given up".to_owned();
+    let given_up = (abandoned > 0).then(|| ErrorCount { kind: "unanswered".to_owned(), count: abandoned, first });
     Outcome {
         ended,
         elapsed: (last - start).max(planned),
         client,
         total,
         seconds,
-        errors: shared.errors.list(),
+        errors: errors.into_iter().chain(given_up).collect(),
         refused: shared.refused.iter().map(load).collect(),
-        unanswered: load(&shared.unanswered),
+        unanswered: load(&shared.unanswered) + abandoned,
+        abandoned,
         batches: load(&shared.batches),
         kept,
         observer,
@@ -363,7 +387,8 @@ fn kept(job: &Job, queue: &Queue, paced: Paced, mut plan: Arrivals, ended: Ended
         }
         _ => (released, commands(queue.backlog_at_end())),
     };
-    Kept { offered, sent, backlog, callers: job.callers, together, span, lateness: paced.lateness, pacer_cpu: paced.cpu }
+    let whole = matches!(ended, Ended::Done | Ended::Stalled);
+    Kept { offered, sent, backlog, callers: job.callers, whole, together, span, lateness: paced.lateness, pacer_cpu: paced.cpu }
 }
 
 /// Waits for the callers, and ends them when the run is over for another reason. Returns that reason and the last reply's time.
@@ -395,7 +420,7 @@ async fn supervise(shared: &Shared, tasks: &mut JoinSet<Instant>, start: Instant
             },
             () = wait(), if ended == Ended::Done => {
                 ended = Ended::Interrupted;
-                deadline = Some(Instant::now() + job.patience);
+                deadline = Some(Instant::now() + job.patience.min(LONGEST_DRAIN));
                 end_all();
             }
             () = shared.failed.notified(), if ended == Ended::Done => {
@@ -407,7 +432,11 @@ async fn supervise(shared: &Shared, tasks: &mut JoinSet<Instant>, start: Instant
                 let now = Instant::now();
                 if let (Some(queue), Some(time)) = (&shared.queue, job.time) {
                     let over = now.saturating_duration_since(start + time);
-                    if deadline.is_none() && now >= start + time && (over >= GRACE || queue.is_complete() && queue.backlog() == 0) {
+                    // What is late is sent all the same, or the longest latencies would be missing; unless it is so much that
+                    // there is no latency to report.
+                    let hopeless = || !queue.is_complete() || shared.is_overloaded(queue);
+                    let done = queue.is_complete() && queue.backlog() == 0;
+                    if deadline.is_none() && now >= start + time && (done || over >= GRACE && hopeless()) {
                         deadline = Some(now + job.patience);
                         end_all();
                     }

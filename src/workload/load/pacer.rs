@@ -176,6 +176,10 @@ fn release_all(mut plan: Arrivals, queue: &Queue, start: Instant, end: Option<Du
             let Some(wait) = (start + planned).checked_duration_since(Instant::now()).filter(|wait| !wait.is_zero()) else { break };
             thread::park_timeout(wait);
         }
+        // An error or an interruption ends the plan too.
+        if queue.ended.load(Ordering::Acquire) {
+            return (lateness, false);
+        }
         let now = start.elapsed();
         let mut count = 0;
         let goes = |planned: &Duration, drawn: u64| *planned <= now && drawn < queue.most;

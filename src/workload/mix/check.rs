@@ -174,8 +174,41 @@ impl Knowledge {
             check: self.checks[place],
             runs_scripts: knowledge::runs_scripts(&line.name),
             is_blocking: Command::new(&line.name).is_blocking(),
+            reach: reach(line),
         }
     }
+}
+
+/// What a command may touch on the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// No key, or keys under our prefix only.
+    Ours,
+    /// This key as well, which is not under our prefix.
+    Foreign(String),
+    /// A command of which it is not known.
+    Unknown,
+}
+
+/// Which keys a command touches, by what is known of it. A script may touch more than it declares.
+fn reach(line: &Line) -> Reach {
+    let name = line.name.to_ascii_uppercase();
+    let foreign = |word: &Word| (!word.is_ours).then(|| Reach::Foreign(word.text.clone()));
+    let words = || line.arguments.iter().map(|argument| &argument.word);
+    if knowledge::touches_nothing(&name) {
+        return Reach::Ours;
+    }
+    if knowledge::runs_scripts(&name) {
+        let declared = words().nth(1).and_then(|count| count.text.parse().ok());
+        return declared.map_or(Reach::Unknown, |count| words().skip(2).take(count).find_map(foreign).unwrap_or(Reach::Ours));
+    }
+    let (Some(_), Some(first)) = (Kind::of(&name), first_key(line)) else { return Reach::Unknown };
+    if name.starts_with('B') && name.contains("POP") {
+        // Keys up to the time limit.
+        return words().take(line.arguments.len().saturating_sub(1)).find_map(foreign).unwrap_or(Reach::Ours);
+    }
+    let keys = words().enumerate().filter(|(at, _)| knowledge::is_key(&name, *at, first));
+    keys.map(|(_, word)| word).find_map(foreign).unwrap_or(Reach::Ours)
 }
 
 /// A notice for a command whose key is not under our prefix.

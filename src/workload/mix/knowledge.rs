@@ -67,6 +67,14 @@ pub(super) fn is_key(name: &str, at: usize, first: usize) -> bool {
     }
 }
 
+/// Whether the command touches no key and changes nothing on the server.
+pub(super) fn touches_nothing(name: &str) -> bool {
+    matches!(
+        name.to_ascii_uppercase().as_str(),
+        "PING" | "ECHO" | "TIME" | "LOLWUT" | "INFO" | "DBSIZE" | "COMMAND" | "ROLE" | "LASTSAVE" | "RANDOMKEY" | "PUBLISH" | "SPUBLISH"
+    )
+}
+
 /// Whether the command leaves every value as it is.
 pub(super) fn only_reads(name: &str) -> bool {
     matches!(

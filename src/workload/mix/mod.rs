@@ -26,7 +26,7 @@ mod rng;
 mod spec;
 mod template;
 
-pub use check::{Call, Check};
+pub use check::{Call, Check, Reach};
 pub use data::{DataSize, LARGEST};
 pub use error::MixError;
 pub use keys::{Distribution, MOST_KEYS, ZIPFIAN_EXPONENT};
@@ -69,6 +69,8 @@ pub struct Entry {
     pub runs_scripts: bool,
     /// Whether it may hold its connection (`BLPOP` …).
     pub is_blocking: bool,
+    /// What it may touch on the server.
+    pub reach: Reach,
 }
 
 /// A place for one command, filled again and again.

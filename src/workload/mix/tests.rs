@@ -375,3 +375,29 @@ proptest! {
         prop_assert_eq!(shown(&slot.command), format!("GET rcb:load:a:{:012}", slot.key));
     }
 }
+
+#[test]
+fn a_command_reaches_our_keys_others_or_nobody_knows() {
+    let reach = |text: &str| {
+        let (mix, _) = Mix::new(vec![CommandSpec::parse(text).unwrap()], MixOptions::default()).unwrap();
+        mix.entries()[0].reach.clone()
+    };
+    for ours in
+        ["PING", "SET __key__ value", "MSET __key__ a __key__ b", "EVAL 'return 1' 1 __key__ x", "EVAL 'return 1' 0", "BLPOP __key__ 1"]
+    {
+        assert_eq!(reach(ours), Reach::Ours, "{ours}");
+    }
+    for foreign in [
+        "SET user:1 v",
+        "RENAME __key__ user:1",
+        "DEL __key__ user:1",
+        "MSET __key__ a user:1 b",
+        "EVAL 'x' 1 user:1",
+        "BLPOP __key__ user:1 1",
+    ] {
+        assert_eq!(reach(foreign), Reach::Foreign("user:1".into()), "{foreign}");
+    }
+    for unknown in ["SCRIPT FLUSH", "CLIENT KILL TYPE normal", "LATENCY RESET", "MIGRATE h 1 __key__ 0 10", "JSON.SET __key__ $ 1"] {
+        assert_eq!(reach(unknown), Reach::Unknown, "{unknown}");
+    }
+}

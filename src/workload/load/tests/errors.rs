@@ -97,7 +97,9 @@ async fn a_run_whose_replies_stay_out_is_given_up_and_says_how_many_commands_hav
         let job = Job { callers: 3, pipeline: 4, open, patience: Duration::from_millis(80), ..job(1_000) };
         let outcome = load(Piped(fake.clone()), &mix(&["PING"]), &job).await;
         assert_eq!((outcome.ended, outcome.total.done(), outcome.unanswered), (Ended::Stalled, 20, 12));
-        assert_eq!((fake.commands().len(), outcome.total.failed(), outcome.errors.len()), (32, 0, 0));
+        let given_up = outcome.errors.iter().find(|errors| errors.kind == "unanswered").unwrap();
+        assert_eq!((outcome.abandoned, given_up.count), (12, 12));
+        assert_eq!((fake.commands().len(), outcome.total.failed(), outcome.errors.len()), (32, 0, 1));
     }
 }
 

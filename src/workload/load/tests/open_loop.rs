@@ -116,3 +116,39 @@ async fn the_fastest_rate_ends_in_time() {
     assert_eq!((kept.offered, kept.overloaded()), (5_000_000, true), "all that was planned, whether we could release it or not");
     assert_eq!(kept.sent, outcome.total.done());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_a_little_late_at_the_end_is_sent_all_the_same() {
+    let fake = Fake::new(|number, _| if number < 285 { Answer::Usual } else { Answer::Held });
+    let job = Job { callers: 10, commands: None, time: Some(Duration::from_millis(300)), open: rate("0=1000"), ..job(1) };
+    let running = spawn_load(Single(fake.clone()), &mix(&["PING"]), &job);
+    fake.until_sent(295).await;
+    // Past the end of the time and of what follows it.
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    fake.release_all();
+    let outcome = running.await.unwrap();
+    let kept = outcome.kept.as_ref().unwrap();
+    assert_eq!((outcome.ended, kept.offered, kept.sent, outcome.total.done()), (Ended::Done, 300, 300, 300));
+    assert!(!kept.overloaded(), "{kept:?}");
+    let slow = outcome.total.total().planned.count_between(300_000_000, u64::MAX);
+    assert_eq!(slow, 15, "those that waited for a caller too");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_error_ends_the_plan_too() {
+    let fake = Fake::new(|number, _| match number {
+        10 => Answer::Held,
+        20 => Answer::Error(Error::server("ERR no")),
+        _ => Answer::Usual,
+    });
+    let job = Job { callers: 4, commands: None, time: Some(Duration::from_secs(600)), open: rate("0=1000"), ..job(1) };
+    let running = spawn_load(Single(fake.clone()), &mix(&["PING"]), &job);
+    fake.until_sent(21).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    fake.release_all();
+    let outcome = running.await.unwrap();
+    let kept = outcome.kept.unwrap();
+    assert_eq!(outcome.ended, Ended::OnError);
+    assert!(kept.offered < 300, "{} were offered after the error", kept.offered);
+    assert!(!kept.overloaded());
+}
