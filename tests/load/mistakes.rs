@@ -74,6 +74,10 @@ fn what_only_the_server_can_tell_is_told_once_before_the_clock_starts() {
         (&["GET", "__key__", "more"], "wrong number of arguments"),
         (&["--cluster", "PING"], "standalone"),
         (&["FLUSHALL"], "not ours"),
+        (&["SET", "user:1", "value"], "the key user:1 of a server that is not ours"),
+        (&["RENAME", "__key__", "user:1"], "the key user:1 of a server that is not ours"),
+        (&["SCRIPT", "FLUSH"], "--foreign-keys"),
+        (&["-r", "1000000000000", "GET", "__key__"], "could not be removed"),
         (&["--driver", "redis-rs-cluster", "PING"], "cluster only"),
     ] {
         let before = executed(&[server.endpoint()]);

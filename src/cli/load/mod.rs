@@ -71,6 +71,9 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let log = hdr.map(HdrLog::new).transpose().map_err(usage)?;
     let mut session = Session::new(&control, &target, &plan, record, log).map_err(Failure::Measurement)?;
     session.check_commands()?;
+    if !target.is_ours() {
+        plan.spare_the_server().map_err(usage)?;
+    }
     session.run_all();
     // The files first: removing many keys takes its time, and after Ctrl-C there may not be enough of it.
     let (mut record, log, cleaning) = session.into_parts();
