@@ -215,6 +215,49 @@ async fn subscribers_that_are_thrown_out_come_back_and_what_they_missed_is_lost(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn churn_among_subscribers_that_are_thrown_out_invents_nothing() {
+    let timed = Plan {
+        messages: None,
+        test_time: Duration::from_millis(1_500),
+        churn: Some(Duration::from_millis(5)),
+        channels_per_subscriber: 4,
+        ..plan(Kind::Channel)
+    };
+    let (servers, guard) = common::standalone().await;
+    let ready = Arc::new(Notify::new());
+    let kill = {
+        let (ready, endpoint) = (ready.clone(), servers.first().clone());
+        tokio::spawn(async move {
+            ready.notified().await;
+            let mut connection = Connection::open(&endpoint, Resp::V2, true).await.unwrap();
+            under_way(&mut connection).await;
+            // Often enough that some of it falls into the end of a subscription.
+            let mut killed = 0;
+            for _ in 0..40 {
+                killed += connection.request(&Command::new("CLIENT").arg("KILL").arg("TYPE").arg("pubsub")).await.unwrap().as_int().unwrap();
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            killed
+        })
+    };
+    let mut seconds = Vec::new();
+    let mut listener = |news: News<'_>| match news {
+        News::Ready(_) => ready.notify_one(),
+        News::Tick(tick) => seconds.push(tick.active),
+    };
+    let against = Against { servers: &servers, nodes: guard.nodes() };
+    let settings = Settings::default();
+    let outcome = start("raw", against, &settings, &timed, &mut listener).unwrap().await.unwrap();
+    assert!(kill.await.unwrap() >= 2 && outcome.disconnections >= 2, "{outcome:?}");
+    let what = format!("{:?} {:?} {:?}", outcome.tally, outcome.deviations, outcome.remarks);
+    let all = outcome.begun * u64::from(timed.per_channel);
+    let accounted = outcome.tally.received.checked_add(outcome.tally.lost).and_then(|sum| sum.checked_add(outcome.tally.unjudged));
+    assert_eq!(accounted, Some(all), "{what}");
+    assert!(outcome.tally.received > 0 && !outcome.is_unsound(), "{what}");
+    assert!(seconds.iter().chain(outcome.series.iter().map(|tick| &tick.active)).all(|&active| active <= 8), "{seconds:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_dies_ends_the_run_with_the_reason_and_the_account() {
     let (servers, mut guard) = common::standalone().await;
     let nodes = guard.nodes().to_vec();

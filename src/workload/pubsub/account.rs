@@ -216,8 +216,8 @@ impl Account {
                         stream.end(begun);
                     } else {
                         stream.close(0, begun);
-                        stream.cap(begun);
                     }
+                    stream.cap(begun);
                 } else if let Some((_, count)) = subscription.ends.iter().find(|(ended, _)| ended == publisher) {
                     stream.end(*count);
                 }

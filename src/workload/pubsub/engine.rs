@@ -224,6 +224,7 @@ async fn perform<D: Driver>(
             orders: ordered,
             stop: stopped.clone(),
             ended: false,
+            standing: Vec::new(),
         };
         receivers.push(tokio::spawn(receiver.run::<D>(subscriber)));
     }
