@@ -70,7 +70,7 @@ fn a_run_has_a_line_a_second_a_summary_and_a_file() {
         file,
     ]);
     assert_eq!(code, Some(0), "{error}\n{out}");
-    for line in ["Total Subscriptions 12 on 12 subscribers", "lost 0", "by PUBLISH's own count", "Latency publish to receive"] {
+    for line in ["Total Subscriptions 12 on 12 subscribers", "lost 0", "by PUBLISH's own count", "Latency planned publish to receive"] {
         assert!(out.contains(line), "{line} in {out}");
     }
     assert!(error.contains("Message Rate") && error.lines().any(|line| line.ends_with("warm-up")), "{error}");
