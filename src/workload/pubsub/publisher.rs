@@ -9,6 +9,7 @@ use super::live::{Lane, Live};
 use super::message::{self, Header};
 use crate::drivers::{Command, Driver, Error, Kind, PipelineReplies, Reply, Servers, Settings};
 use crate::measure::clock::{clock_id, now_ns};
+use crate::window::{Clock, Precise, Timer};
 
 /// How long a publisher waits after an error before it tries again.
 const AFTER_ERROR: Duration = Duration::from_millis(50);
@@ -57,6 +58,8 @@ pub async fn publish<D: Driver>(mut client: D, servers: &Servers, settings: &Set
     let (start, start_ns) = (Instant::now(), now_ns());
     let (mut planned, mut next) = (0u64, 0usize);
     let mut failing_since = None;
+    // Without one it is told how far the publisher was behind.
+    let mut timer = orders.rate.and_then(|_| Precise.timer().ok());
     let mut left = orders.channels.len();
     let index = orders.publisher as usize;
     while left > 0 && !live.stop_publishing.load(Relaxed) {
@@ -76,7 +79,7 @@ pub async fn publish<D: Driver>(mut client: D, servers: &Servers, settings: &Set
             let after = after(planned, rate);
             let Some(due) = start.checked_add(after) else { break };
             planned_ns = Some(start_ns.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX)));
-            wait_until(due, live).await;
+            wait_until(due, timer.as_mut(), live).await;
             // What was not due before the end is not sent.
             if live.stop_publishing.load(Relaxed) {
                 break;
@@ -162,13 +165,19 @@ pub async fn announce_end<D: Driver>(client: &D, orders: &Orders, live: &Live) -
     Ok(())
 }
 
-async fn wait_until(due: Instant, live: &Live) {
+/// With a timer that is finer than the millisecond of tokio's, which would be in every latency from the planned time.
+async fn wait_until(due: Instant, timer: Option<&mut <Precise as Clock>::Timer>, live: &Live) {
+    let mut timer = timer;
     while !live.stop_publishing.load(Relaxed) {
         let left = due.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return;
         }
-        tokio::time::sleep(left.min(Duration::from_millis(100))).await;
+        let left = left.min(Duration::from_millis(100));
+        match &mut timer {
+            Some(timer) => timer.wait(left).await,
+            None => tokio::time::sleep(left).await,
+        }
     }
 }
 
