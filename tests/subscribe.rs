@@ -145,6 +145,29 @@ async fn churn_keeps_the_account_exact() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_churn_that_waits_for_its_next_turn_is_no_part_of_the_time_of_a_set_number() {
+    let (servers, guard) = common::standalone().await;
+    let far = Plan { churn: Some(Duration::from_secs(20)), ..plan(Kind::Channel) };
+    let outcome = run("raw", &servers, &guard, Resp::V2, &far).await.unwrap();
+    assert_exact("churn", &outcome, &far);
+    // All arrived before the publishers had their last answers, or so.
+    let last = outcome.series.iter().filter(|tick| tick.received > 0).map(|tick| tick.at_s).fold(0.0, f64::max);
+    assert!(outcome.duration_s > 0.0 && outcome.duration_s <= last && outcome.duration_s < 10.0, "{} {last}", outcome.duration_s);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn under_a_set_rate_latency_counts_from_the_planned_time() {
+    let (servers, guard) = common::standalone().await;
+    // All of it is due at once, and sent one by one.
+    let due = Plan { rate: Some(1e8), publishers: 1, messages: Some(500), ..plan(Kind::Channel) };
+    let outcome = run("raw", &servers, &guard, Resp::V2, &due).await.unwrap();
+    assert_exact("a rate", &outcome, &due);
+    let (behind, latency) = (outcome.behind_s.unwrap(), outcome.latency.unwrap());
+    assert!(behind > 0.0 && latency.max_us >= behind * 1e6 * 0.99, "{behind} {latency:?}");
+    assert!(latency.p50_us >= behind * 1e6 / 10.0, "{behind} {latency:?}");
+}
+
 #[cfg(feature = "fred")]
 #[tokio::test(flavor = "multi_thread")]
 async fn what_fred_says_it_dropped_is_what_is_lost() {
@@ -212,6 +235,50 @@ async fn subscribers_that_are_thrown_out_come_back_and_what_they_missed_is_lost(
         assert!(outcome.tally.received <= outcome.given.unwrap() && outcome.given.unwrap() < outcome.tally.expected(), "{what}");
         assert_eq!(outcome.series.last().map(|tick| tick.active), Some(8), "{what}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn churn_among_subscribers_that_are_thrown_out_invents_nothing() {
+    let timed = Plan {
+        messages: None,
+        test_time: Duration::from_millis(1_500),
+        churn: Some(Duration::from_millis(5)),
+        channels_per_subscriber: 4,
+        ..plan(Kind::Channel)
+    };
+    let (servers, guard) = common::standalone().await;
+    let ready = Arc::new(Notify::new());
+    let kill = {
+        let (ready, endpoint) = (ready.clone(), servers.first().clone());
+        tokio::spawn(async move {
+            ready.notified().await;
+            let mut connection = Connection::open(&endpoint, Resp::V2, true).await.unwrap();
+            under_way(&mut connection).await;
+            // Often enough that some of it falls into the end of a subscription.
+            let mut killed = 0;
+            for _ in 0..40 {
+                killed +=
+                    connection.request(&Command::new("CLIENT").arg("KILL").arg("TYPE").arg("pubsub")).await.unwrap().as_int().unwrap();
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            killed
+        })
+    };
+    let mut seconds = Vec::new();
+    let mut listener = |news: News<'_>| match news {
+        News::Ready(_) => ready.notify_one(),
+        News::Tick(tick) => seconds.push(tick.active),
+    };
+    let against = Against { servers: &servers, nodes: guard.nodes() };
+    let settings = Settings::default();
+    let outcome = start("raw", against, &settings, &timed, &mut listener).unwrap().await.unwrap();
+    assert!(kill.await.unwrap() >= 2 && outcome.disconnections >= 2, "{outcome:?}");
+    let what = format!("{:?} {:?} {:?}", outcome.tally, outcome.deviations, outcome.remarks);
+    let all = outcome.begun * u64::from(timed.per_channel);
+    let accounted = outcome.tally.received.checked_add(outcome.tally.lost).and_then(|sum| sum.checked_add(outcome.tally.unjudged));
+    assert_eq!(accounted, Some(all), "{what}");
+    assert!(outcome.tally.received > 0 && !outcome.is_unsound(), "{what}");
+    assert!(seconds.iter().chain(outcome.series.iter().map(|tick| &tick.active)).all(|&active| active <= 8), "{seconds:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -22,7 +22,9 @@ fn mistakes_get_one_sentence_and_exit_2_before_any_work() {
         (vec!["subscribe", "--subscriber-prefix", "my channel-"], "has a space"),
         (vec!["subscribe", "--driver", "jedis"], "unknown driver \"jedis\""),
         (vec!["subscribe", "--publish-rps", "0"], "--publish-rps"),
+        (vec!["subscribe", "--publish-rps", "1e-20"], "use 0.001 to 100000000"),
         (vec!["subscribe", "--test-time", "soon"], "500ms"),
+        (vec!["publish", "--json-out-file", "."], "it is a directory"),
         (vec!["subscribe", "--mode", "listen"], "invalid value"),
         (vec!["subscribe", "--json-out-file", "/nowhere/there.json"], "there is no folder /nowhere"),
         ([&["subscribe", "--distribute-subscribers"][..], &process].concat(), "the target is a standalone server"),
@@ -68,7 +70,7 @@ fn a_run_has_a_line_a_second_a_summary_and_a_file() {
         file,
     ]);
     assert_eq!(code, Some(0), "{error}\n{out}");
-    for line in ["Total Subscriptions 12 on 12 subscribers", "lost 0", "by PUBLISH's own count", "Latency publish to receive"] {
+    for line in ["Total Subscriptions 12 on 12 subscribers", "lost 0", "by PUBLISH's own count", "Latency planned publish to receive"] {
         assert!(out.contains(line), "{line} in {out}");
     }
     assert!(error.contains("Message Rate") && error.lines().any(|line| line.ends_with("warm-up")), "{error}");
@@ -138,6 +140,69 @@ fn publishing_gives_a_row_for_each_driver_and_mode() {
     assert_eq!(rows.len(), 12, "serial, three batches, concurrent, windowed, each twice");
     assert!(rows.iter().all(|row| row["status"] == "measured" && row["received"] == 400), "{report}");
     assert_eq!(out.lines().filter(|line| line.contains("exact")).count(), 12, "{out}");
+    let rounds: Vec<u64> = rows.iter().map(|row| row["round"].as_u64().unwrap()).collect();
+    assert_eq!(rounds, [1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2], "a whole round before the next");
+    assert_eq!(
+        (report["subscriber"].as_str(), report["complete"].as_bool(), report["rounds"].as_u64()),
+        (Some("raw"), Some(true), Some(2))
+    );
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn results_are_written_to_a_device_and_never_in_its_place() {
+    use std::os::unix::fs::FileTypeExt;
+    let quick = ["publish", "--target", "process", "-n", "10", "--serial", "--driver", "raw", "--json-out-file"];
+    let (code, _, error) = rcb(&[&quick[..], &["/dev/null"]].concat());
+    assert_eq!(code, Some(0), "{error}");
+    assert!(std::fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+    let (code, _, error) = rcb(&[&quick[..], &["/dev/full"]].concat());
+    assert_eq!(code, Some(1), "{error}");
+    assert!(error.contains("/dev/full could not be written"), "{error}");
+}
+
+#[test]
+fn each_driver_has_its_turn_in_each_round() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.json");
+    let (code, out, error) = rcb(&[
+        "subscribe",
+        "--target",
+        "process",
+        "--channel-maximum",
+        "2",
+        "--messages",
+        "50",
+        "--rounds",
+        "2",
+        "--json-out-file",
+        path.to_str().unwrap(),
+    ]);
+    assert_eq!(code, Some(0), "{error}\n{out}");
+    let report: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let rounds: Vec<u64> = report["rows"].as_array().unwrap().iter().map(|row| row["round"].as_u64().unwrap()).collect();
+    assert_eq!(rounds, [1, 2]);
+    assert_eq!((report["complete"].as_bool(), report["latency_from"].as_str()), (Some(true), Some("publish")));
+    assert_eq!(out.lines().filter(|line| line.ends_with("exact") && line.contains("100%")).count(), 2, "{out}");
+}
+
+#[test]
+fn a_run_without_measured_time_has_no_rate() {
+    let (code, out, error) = rcb(&[
+        "subscribe",
+        "--target",
+        "process",
+        "--publishers",
+        "0",
+        "--channel-maximum",
+        "1",
+        "--warm-up",
+        "100ms",
+        "--test-time",
+        "200ms",
+    ]);
+    assert_eq!(code, Some(1), "{error}");
+    assert!(out.contains("Message Rate –") && out.contains("Ended By no message came"), "{out}");
 }
 
 #[cfg(unix)]
@@ -167,4 +232,5 @@ fn ctrl_c_settles_the_account_saves_it_and_exits_130() {
     assert!(out.contains("Ended By interrupted") && out.contains("lost 0"), "{out}");
     let report: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     assert_eq!(report["rows"][0]["ended_by"], "interrupted");
+    assert_eq!(report["complete"], false);
 }

@@ -202,6 +202,9 @@ impl Session {
             Ok((target, auditor)) => {
                 eprintln!("target: {target}");
                 self.record.warnings.iter().chain(&target.warnings).for_each(|warning| eprintln!("warning: {warning}"));
+                if let Some(name) = &self.record.subscriber {
+                    eprintln!("subscriber: that of {name}, whatever the driver");
+                }
                 self.record.targets.push(target.facts());
                 self.target = Some((target, auditor));
                 self.graceful = Some(Graceful::register("interrupted; saving what was measured", CLOSES_WITHIN));

@@ -4,18 +4,20 @@
 
 mod calibrate;
 mod drivers;
-mod json_out;
 mod limits;
 mod load;
 mod publish;
 mod subscribe;
 mod target;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use serde::Serialize;
 use tokio::runtime::{Builder, Runtime};
 
+use self::load::outputs::Output;
 use crate::target::{Target, TargetArgs, TargetError, provide};
 
 const EXAMPLES: &str = "\
@@ -99,6 +101,25 @@ impl Failure {
 }
 
 type Outcome = Result<ExitCode, Failure>;
+
+/// The file for the results, tried before the work.
+fn json_file(path: Option<&Path>) -> Result<Option<Output>, Failure> {
+    let Some(path) = path else { return Ok(None) };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        return Err(Failure::Usage(format!("--json-out-file {}: there is no folder {}; make it first", path.display(), folder.display())));
+    }
+    Output::open(path).map(Some).map_err(|reason| Failure::Usage(format!("--json-out-file: {reason}")))
+}
+
+/// Writes the results whole, or leaves what was there.
+fn save_json(file: Output, results: &impl Serialize) -> Result<(), Failure> {
+    let written = file.write(|out| {
+        serde_json::to_writer_pretty(&mut *out, results)?;
+        out.write_all(b"\n")
+    });
+    written.map_err(Failure::Measurement)
+}
 
 /// A multi-thread runtime with as many workers as cores, or a current-thread one.
 fn runtime(current_thread: bool) -> Result<Runtime, Failure> {

@@ -6,11 +6,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use comfy_table::{CellAlignment, Table, presets};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
 use serde::Serialize;
 
-use super::json_out::JsonOut;
 use super::limits::parse_time;
-use super::{Failure, Outcome, print, runtime};
+use super::{Failure, Outcome, json_file, print, runtime, save_json};
 use crate::drivers::{DRIVERS, Descriptor, Kind, Profile, Resp, Settings, Strategy, Topology, find};
 use crate::interrupt::{EXIT_INTERRUPTED, Graceful, interrupted};
 use crate::measure::{self, Environment};
@@ -18,7 +20,7 @@ use crate::target::audit::Auditor;
 use crate::target::{Target, TargetArgs, TargetFacts, provide};
 use crate::workload::commands::PREFIX;
 use crate::workload::pubsub::account::fresh_run;
-use crate::workload::pubsub::burst::{Burst, Mode, Plan, connect};
+use crate::workload::pubsub::burst::{Burst, Mode, Plan, SUBSCRIBER, connect};
 use crate::workload::pubsub::engine::Against;
 use crate::workload::pubsub::message::{HEADER, LARGEST};
 use crate::workload::runs_on;
@@ -63,18 +65,18 @@ pub struct Arguments {
     /// Connections of the publishing client; on a cluster to each master
     #[arg(long, value_name = "N", default_value_t = NonZeroUsize::MIN)]
     connections: NonZeroUsize,
-    /// Messages in the subscriber's own buffer, where that can be set [default: all of them]
-    #[arg(long, value_name = "N")]
-    buffer: Option<NonZeroUsize>,
     /// Protocol version, 2 or 3
     #[arg(long, value_name = "VERSION", default_value = "2")]
     resp: Resp,
     /// The client's knobs
     #[arg(long, value_enum, default_value_t = Profile::Tuned)]
     profile: Profile,
-    /// How often each row is measured
+    /// Rounds, in each of which every driver has its turn in every way, in shuffled order
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repeat: u32,
+    /// Seed of the order of the drivers
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
     /// How long nothing may arrive before a row is given up
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "5")]
     patience: Duration,
@@ -101,6 +103,8 @@ enum Ran {
 struct Row {
     driver: &'static str,
     client: String,
+    /// Counted from 1.
+    round: u32,
     #[serde(flatten)]
     mode: Mode,
     #[serde(flatten)]
@@ -120,9 +124,14 @@ struct Report {
     data_size: usize,
     sharded: bool,
     connections: usize,
-    subscriber_buffer: usize,
+    /// Whose subscriber receives, whatever the driver: publishing is measured.
+    subscriber: &'static str,
     resp: Resp,
     profile: Profile,
+    rounds: u32,
+    seed: u64,
+    /// False when it was interrupted: rows may be missing.
+    complete: bool,
     rows: Vec<Row>,
 }
 
@@ -200,7 +209,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     for name in &arguments.drivers {
         find(name).map_err(|error| Failure::Usage(error.to_string()))?;
     }
-    let json = arguments.json_out_file.as_deref().map(JsonOut::prepare).transpose()?;
+    let json = json_file(arguments.json_out_file.as_deref())?;
     let environment = Environment::read();
     let runtime = runtime(false)?;
     let mut spec = arguments.target.spec()?;
@@ -225,9 +234,6 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let mut warnings = measure::warnings(&environment);
     warnings.extend(target.warnings.iter().cloned());
     warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
-    let all = NonZeroUsize::new(usize::try_from(arguments.messages).unwrap_or(usize::MAX)).unwrap_or(NonZeroUsize::MIN);
-    // What a buffer takes is allocated beforehand by some clients.
-    let buffer = arguments.buffer.unwrap_or(all.min(NonZeroUsize::new(1 << 22).unwrap_or(NonZeroUsize::MIN)));
     let mut report = Report {
         format: "redis-client-bench/publish",
         version: 1,
@@ -239,18 +245,26 @@ pub fn run(arguments: &Arguments) -> Outcome {
         data_size: arguments.data_size,
         sharded: arguments.sharded,
         connections: arguments.connections.get(),
-        subscriber_buffer: buffer.get(),
+        subscriber: SUBSCRIBER.name,
         resp: arguments.resp,
         profile: arguments.profile,
+        rounds: arguments.repeat,
+        seed: arguments.seed,
+        complete: false,
         rows: Vec::new(),
     };
-    for driver in drivers {
+    eprintln!("subscriber: that of {}, whatever the driver", SUBSCRIBER.name);
+    let mut random = StdRng::seed_from_u64(arguments.seed);
+    let mut turns = drivers.clone();
+    'rounds: for round in 1..=arguments.repeat {
         for mode in arguments.modes() {
-            for _ in 0..arguments.repeat {
+            // One way after the other, so that those that are held against each other are close in time.
+            turns.shuffle(&mut random);
+            for &driver in &turns {
                 if interrupted() {
-                    break;
+                    break 'rounds;
                 }
-                let result = measure_one(&runtime, &target, driver, mode, buffer, arguments);
+                let result = measure_one(&runtime, &target, driver, mode, arguments);
                 match &result {
                     Ran::Measured(burst) => {
                         let real = Duration::from_secs_f64(burst.real_s);
@@ -259,14 +273,15 @@ pub fn run(arguments: &Arguments) -> Outcome {
                     Ran::Failed { reason } => eprintln!("{} {mode}: FAILED: {reason}", driver.name),
                     Ran::Unsupported { reason } => eprintln!("{} {mode}: unsupported: {reason}", driver.name),
                 }
-                report.rows.push(Row { driver: driver.name, client: driver.client_version(), mode, result });
+                report.rows.push(Row { driver: driver.name, client: driver.client_version(), round, mode, result });
             }
         }
     }
     runtime.block_on(target.shutdown());
-    print(&table(&report.rows));
+    print(&table(&report.rows, &drivers, &arguments.modes()));
     if let Some(json) = json {
-        json.save(&report)?;
+        report.complete = !interrupted();
+        save_json(json, &report)?;
     }
     if interrupted() {
         // Whoever waits for the end of this run may go on.
@@ -277,14 +292,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn measure_one(
-    runtime: &tokio::runtime::Runtime,
-    target: &Target,
-    driver: &Descriptor,
-    mode: Mode,
-    buffer: NonZeroUsize,
-    arguments: &Arguments,
-) -> Ran {
+fn measure_one(runtime: &tokio::runtime::Runtime, target: &Target, driver: &Descriptor, mode: Mode, arguments: &Arguments) -> Ran {
     let connections = arguments.connections.min(NonZeroUsize::new(driver.most_connections).unwrap_or(NonZeroUsize::MIN));
     let settings = Settings { connections, resp: arguments.resp, profile: arguments.profile, ..Settings::default() };
     let strategy = match mode {
@@ -300,7 +308,7 @@ fn measure_one(
         kind: arguments.kind(),
         channel: format!("{PREFIX}publish-{:016x}", fresh_run()).into_bytes(),
         payload: arguments.data_size,
-        buffer: Some(buffer),
+        buffer: None,
         patience: arguments.patience,
         deadline: arguments.deadline,
     };
@@ -326,10 +334,24 @@ fn measure_one(
     }
 }
 
-fn table(rows: &[Row]) -> String {
+/// Every row, those of a driver and mode together. The share of raw is that of its run in the same round.
+fn table(rows: &[Row], drivers: &[&'static Descriptor], modes: &[Mode]) -> String {
     let mut table = Table::new();
-    let header =
-        ["driver", "mode", "got", "real", "user", "sys", "messages/s", "of raw", "client µs/msg", "server µs/msg", "cmds/read", "what"];
+    let header = [
+        "driver",
+        "mode",
+        "round",
+        "got",
+        "real",
+        "user",
+        "sys",
+        "messages/s",
+        "of raw",
+        "client µs/msg",
+        "server µs/msg",
+        "cmds/read",
+        "what",
+    ];
     table.load_style(presets::NOTHING).set_header(header);
     for index in 2..header.len() - 1 {
         if let Some(column) = table.column_mut(index) {
@@ -340,17 +362,24 @@ fn table(rows: &[Row]) -> String {
         Ran::Measured(burst) => Some(burst.rate()),
         _ => None,
     };
-    for row in rows {
-        let mut cells = vec![row.driver.to_owned(), row.mode.to_string()];
+    let place = |row: &&Row| {
+        let driver = drivers.iter().position(|driver| driver.name == row.driver);
+        (driver, modes.iter().position(|mode| *mode == row.mode), row.round)
+    };
+    let mut sorted: Vec<&Row> = rows.iter().collect();
+    sorted.sort_by_key(place);
+    for row in sorted {
+        let mut cells = vec![row.driver.to_owned(), row.mode.to_string(), row.round.to_string()];
         let note = |cells: &mut Vec<String>, text: String| {
-            cells.extend((2..header.len() - 1).map(|_| "–".to_owned()));
+            cells.extend((3..header.len() - 1).map(|_| "–".to_owned()));
             cells.push(text);
         };
         match &row.result {
             Ran::Failed { reason } => note(&mut cells, format!("FAILED: {reason}")),
             Ran::Unsupported { reason } => note(&mut cells, reason.clone()),
             Ran::Measured(burst) => {
-                let raw = rows.iter().find(|other| other.driver == "raw" && other.mode == row.mode).and_then(rate);
+                let twin = |other: &&Row| other.driver == "raw" && other.mode == row.mode && other.round == row.round;
+                let raw = rows.iter().find(twin).and_then(rate);
                 cells.extend([
                     burst.received.to_string(),
                     format!("{:.3}s", burst.real_s),
@@ -368,4 +397,42 @@ fn table(rows: &[Row]) -> String {
         table.add_row(cells);
     }
     table.to_string().lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::audit::Audit;
+
+    #[test]
+    fn shares_are_of_raw_in_the_same_round() {
+        let row = |driver: &str, round, mode, real_s| {
+            let (messages, received) = (100, 100);
+            let burst = Burst {
+                messages,
+                received,
+                real_s,
+                user_s: 0.0,
+                system_s: 0.0,
+                server_cpu_s: 0.0,
+                commands_per_read: None,
+                audit: Audit::default(),
+            };
+            let driver = find(driver).unwrap().name;
+            Row { driver, client: "x 1".into(), round, mode, result: Ran::Measured(Box::new(burst)) }
+        };
+        let batch = Mode::Batch { size: 10 };
+        let rows = [
+            row("redis-rs", 1, Mode::Serial, 2.0),
+            row("raw", 1, Mode::Serial, 1.0),
+            row("raw", 1, batch, 0.1),
+            row("raw", 2, Mode::Serial, 4.0),
+            row("redis-rs", 2, Mode::Serial, 5.0),
+        ];
+        let text = table(&rows, &[find("raw").unwrap(), find("redis-rs").unwrap()], &[Mode::Serial, batch]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[1].contains("serial") && lines[2].contains("serial") && lines[3].contains("batch 10"), "{text}");
+        assert!(lines[4].contains("redis-rs") && lines[4].contains("50%"), "{text}");
+        assert!(lines[5].contains("redis-rs") && lines[5].contains("80%"), "{text}");
+    }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::measure::Environment;
 use crate::record::timestamp;
 use crate::target::TargetFacts;
-use crate::workload::pubsub::burst::Burst;
+use crate::workload::pubsub::burst::{Burst, SUBSCRIBER};
 use crate::workload::pubsub::flood::Flooded;
 
 /// Counts and sums of one or many runs.
@@ -163,6 +163,9 @@ pub struct Record {
     pub targets: Vec<TargetFacts>,
     /// What a reader must know about all of it.
     pub warnings: Vec<String>,
+    /// Whose subscriber receives what each driver publishes; `None` where each driver has its own.
+    #[serde(default)]
+    pub subscriber: Option<String>,
     /// False when it was interrupted.
     pub complete: bool,
     /// The cells in the order in which they ran.
@@ -181,6 +184,7 @@ impl Record {
             environment,
             targets: Vec::new(),
             warnings: Vec::new(),
+            subscriber: (bench == "publish").then(|| SUBSCRIBER.name.to_owned()),
             complete: false,
             rows: Vec::new(),
         }

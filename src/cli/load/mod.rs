@@ -2,7 +2,7 @@
 
 mod args;
 mod live;
-mod outputs;
+pub(in crate::cli) mod outputs;
 mod plan;
 mod server;
 mod session;

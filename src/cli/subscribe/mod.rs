@@ -7,11 +7,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
 use serde::Serialize;
 
-use super::json_out::JsonOut;
 use super::limits::{allow_files, allow_memory, parse_time};
-use super::{Failure, Outcome, print, runtime};
+use super::{Failure, Outcome, json_file, print, runtime, save_json};
 use crate::drivers::{Descriptor, Kind, Profile, Resp, Settings, Topology, find};
 use crate::interrupt::{EXIT_INTERRUPTED, Graceful, interrupted};
 use crate::measure::{self, Environment};
@@ -34,7 +36,7 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Driver, once for each: they run one after the other
+    /// Driver, once for each: they run one after the other, in an order that is shuffled for each round
     #[arg(long = "driver", value_name = "NAME", default_value = "raw")]
     drivers: Vec<String>,
     /// Subscriptions to each channel
@@ -106,6 +108,12 @@ pub struct Arguments {
     /// The run's number, where publishers and subscribers are two processes [default: the subscribers take the first that comes]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     run_id: Option<u64>,
+    /// How often each driver has its turn
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    rounds: u32,
+    /// Seed of the order of the drivers
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
     /// Exit with 0 though messages were lost
     #[arg(long)]
     allow_loss: bool,
@@ -138,6 +146,8 @@ struct BufferFacts {
 #[derive(Debug, Serialize)]
 struct Row {
     driver: &'static str,
+    /// Counted from 1.
+    round: u32,
     client: String,
     way: &'static str,
     buffer: Option<BufferFacts>,
@@ -168,6 +178,12 @@ struct Report {
     subscriber_delay_s: f64,
     churn_interval_s: Option<f64>,
     warm_up_s: f64,
+    /// What latencies count from.
+    latency_from: &'static str,
+    rounds: u32,
+    seed: u64,
+    /// False when it was interrupted: rows may be missing.
+    complete: bool,
     rows: Vec<Row>,
 }
 
@@ -218,6 +234,10 @@ impl Arguments {
             subscriber_delay_s: self.subscriber_delay.as_secs_f64(),
             churn_interval_s: self.churn_interval.map(|interval| interval.as_secs_f64()),
             warm_up_s: self.plan().warm_up.as_secs_f64(),
+            latency_from: self.plan().latency_from(),
+            rounds: self.rounds,
+            seed: self.seed,
+            complete: false,
             rows: Vec::new(),
         }
     }
@@ -239,7 +259,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     for name in &arguments.drivers {
         drivers.push(find(name).map_err(|error| Failure::Usage(error.to_string()))?);
     }
-    let json = arguments.json_out_file.as_deref().map(JsonOut::prepare).transpose()?;
+    let json = json_file(arguments.json_out_file.as_deref())?;
     let subscribers = plan.subscriptions().div_ceil(u64::from(plan.channels_per_subscriber));
     let clients = subscribers + u64::from(plan.publishers) + OTHER_FILES;
     // Cluster clients may open a connection to every master.
@@ -273,7 +293,13 @@ pub fn run(arguments: &Arguments) -> Outcome {
     }
     let settings = Settings { resp: arguments.resp, profile: arguments.profile, ..Settings::default() };
     let mut code = 0;
-    for driver in drivers {
+    let mut random = StdRng::seed_from_u64(arguments.seed);
+    let mut turns = Vec::new();
+    for round in 1..=arguments.rounds {
+        drivers.shuffle(&mut random);
+        turns.extend(drivers.iter().map(|&driver| (round, driver)));
+    }
+    for (round, driver) in turns {
         if interrupted() {
             break;
         }
@@ -300,7 +326,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
             capacity: buffer.applied(&crate::drivers::SubscriberSettings { buffer: plan.buffer, node: None }),
             when_full: buffer.when_full.to_string(),
         });
-        let row = Row { driver: driver.name, client: driver.client_version(), way: driver.pubsub.way, buffer, result };
+        let row = Row { driver: driver.name, round, client: driver.client_version(), way: driver.pubsub.way, buffer, result };
         print(&report::summary(&row, &plan));
         report.rows.push(row);
     }
@@ -309,7 +335,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
     }
     runtime.block_on(target.shutdown());
     if let Some(json) = json {
-        json.save(&report)?;
+        report.complete = !interrupted();
+        save_json(json, &report)?;
     }
     if interrupted() {
         // Whoever waits for the end of this run may go on.

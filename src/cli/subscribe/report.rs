@@ -80,12 +80,14 @@ fn lines(text: &mut String, row: &Row, outcome: &Outcome, plan: &Plan) {
         let memory: Vec<String> = memory.iter().filter_map(|(side, bytes)| bytes.map(|bytes| format!("{side} {}", each(bytes)))).collect();
         line("Memory per Subscription", memory.join(", "));
     }
-    line("Total Duration", format!("{:.6} Seconds", outcome.duration_s));
+    // Where no time was measured there is no rate, and not one of 0.
+    let rate = |rate: Option<f64>| rate.map_or_else(|| "–".to_owned(), |rate| format!("{rate:.6}"));
+    line("Total Duration", outcome.rate().map_or_else(|| "– (not measured)".to_owned(), |_| format!("{:.6} Seconds", outcome.duration_s)));
     if !plan.publish_only {
-        line("Message Rate", format!("{:.6}", outcome.rate()));
+        line("Message Rate", rate(outcome.rate()));
     }
     if plan.publishers > 0 {
-        line("Publish Rate", format!("{:.6}", outcome.publish_rate()));
+        line("Publish Rate", rate(outcome.publish_rate()));
     }
     if plan.publishers > 0 {
         line("Messages Published", format!("{}, {} of them without an answer", outcome.begun, outcome.unanswered));
@@ -98,7 +100,8 @@ fn lines(text: &mut String, row: &Row, outcome: &Outcome, plan: &Plan) {
         line(
             "Latency",
             format!(
-                "publish to receive, ms: mean {:.3}, p50 {:.3}, p95 {:.3}, p99 {:.3}, p99.9 {:.3}, max {:.3}",
+                "{} to receive, ms: mean {:.3}, p50 {:.3}, p95 {:.3}, p99 {:.3}, p99.9 {:.3}, max {:.3}",
+                plan.latency_from(),
                 millis(latency.mean_us),
                 millis(latency.p50_us),
                 millis(latency.p95_us),
@@ -163,24 +166,27 @@ fn account(line: &mut impl FnMut(&str, String), outcome: &Outcome, plan: &Plan) 
 /// All drivers side by side.
 pub fn table(rows: &[Row]) -> String {
     let mut table = Table::new();
-    let header = ["driver", "messages/s", "of raw", "expected", "lost", "p50 ms", "p99 ms", "client µs/msg", "server µs/msg", "what"];
+    let header =
+        ["driver", "round", "messages/s", "of raw", "expected", "lost", "p50 ms", "p99 ms", "client µs/msg", "server µs/msg", "what"];
     table.load_style(presets::NOTHING).set_header(header);
     for index in 1..header.len() - 1 {
         if let Some(column) = table.column_mut(index) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    let measured = |row: &Row| match &row.result {
-        Ran::Measured(outcome) => Some(outcome.rate()),
-        Ran::Failed { .. } => None,
+    // Of the same round, and only one that can be stood behind.
+    let raw = |round: u32| {
+        rows.iter().filter(|row| row.driver == "raw" && row.round == round).find_map(|row| match &row.result {
+            Ran::Measured(outcome) if outcome.is_whole() => outcome.rate().filter(|rate| *rate > 0.0),
+            _ => None,
+        })
     };
-    let raw = rows.iter().find(|row| row.driver == "raw").and_then(measured).filter(|rate| *rate > 0.0);
     for row in rows {
         let none = || "–".to_owned();
         let cells = match &row.result {
             Ran::Failed { reason } => {
-                let mut cells = vec![row.driver.to_owned()];
-                cells.extend((1..header.len() - 1).map(|_| none()));
+                let mut cells = vec![row.driver.to_owned(), row.round.to_string()];
+                cells.extend((2..header.len() - 1).map(|_| none()));
                 cells.push(format!("FAILED: {reason}"));
                 cells
             }
@@ -188,28 +194,74 @@ pub fn table(rows: &[Row]) -> String {
                 let micros = |ns: Option<f64>| ns.map_or_else(none, |ns| format!("{:.2}", ns / 1e3));
                 let latency = outcome.latency.as_ref();
                 let millis = |us: Option<f64>| us.map_or_else(none, |us| format!("{:.3}", us / 1e3));
-                let what = if outcome.is_unsound() {
-                    "UNSOUND"
+                let mut what = if outcome.is_unsound() {
+                    "UNSOUND".to_owned()
                 } else if outcome.is_lossy() {
-                    "LOSSY"
+                    "LOSSY".to_owned()
+                } else if outcome.rate().is_none() {
+                    "not measured".to_owned()
                 } else {
-                    "exact"
+                    "exact".to_owned()
                 };
+                if let Some(reason) = &outcome.ended_by {
+                    let _ = write!(what, ", ended by: {reason}");
+                }
+                let rate = outcome.rate();
+                let share = rate.zip(raw(row.round)).map(|(rate, raw)| rate / raw * 100.0);
                 vec![
                     row.driver.to_owned(),
-                    format!("{:.0}", outcome.rate()),
-                    raw.map_or_else(none, |raw| format!("{:.0}%", outcome.rate() / raw * 100.0)),
+                    row.round.to_string(),
+                    rate.map_or_else(none, |rate| format!("{rate:.0}")),
+                    share.map_or_else(none, |share| format!("{share:.0}%")),
                     outcome.tally.expected().to_string(),
                     outcome.tally.lost.to_string(),
                     millis(latency.map(|latency| latency.p50_us)),
                     millis(latency.map(|latency| latency.p99_us)),
                     micros(outcome.client_ns_per_message()),
                     micros(outcome.server_ns_per_message()),
-                    what.to_owned(),
+                    what,
                 ]
             }
         };
         table.add_row(cells);
     }
-    table.to_string().lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+    let note = "of raw: of raw's run in the same round, in which the drivers run one after the other in shuffled order; whether a difference is more \
+                than chance only several rounds tell (--rounds)";
+    let text = format!("{table}\n{note}");
+    text.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(driver: &'static str, round: u32, outcome: Outcome) -> Row {
+        Row { driver, round, client: "x 1".into(), way: "", buffer: None, result: Ran::Measured(Box::new(outcome)) }
+    }
+
+    fn measured(count: u64) -> Outcome {
+        Outcome { measured: count, duration_s: 1.0, ..Outcome::default() }
+    }
+
+    #[test]
+    fn shares_are_of_a_raw_run_of_the_same_round_that_is_whole() {
+        let ended = Outcome { ended_by: Some("interrupted".into()), ..measured(7_000) };
+        let rows = [
+            row("raw", 1, measured(1_000)),
+            row("fred", 1, measured(500)),
+            row("fred", 2, measured(600)),
+            row("raw", 2, measured(600)),
+            row("raw", 3, ended),
+            row("fred", 3, measured(700)),
+            row("redis-rs", 3, Outcome::default()),
+        ];
+        let text = table(&rows);
+        let words = |line: usize| text.lines().nth(line).unwrap().split_whitespace().take(4).collect::<Vec<_>>();
+        assert_eq!(words(2), ["fred", "1", "500", "50%"], "{text}");
+        assert_eq!(words(3), ["fred", "2", "600", "100%"], "{text}");
+        assert_eq!(words(6), ["fred", "3", "700", "–"], "raw was interrupted: {text}");
+        assert!(text.lines().nth(5).unwrap().ends_with("exact, ended by: interrupted"), "{text}");
+        assert_eq!(words(7), ["redis-rs", "3", "–", "–"], "{text}");
+        assert!(text.lines().nth(7).unwrap().ends_with("not measured"), "{text}");
+    }
 }

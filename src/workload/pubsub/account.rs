@@ -99,7 +99,7 @@ pub struct Account {
 /// A new message of this run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// When it was sent; `None` by a clock that can't be compared with ours.
+    /// When it was sent, or under a set rate was to be sent; `None` by a clock that can't be compared with ours.
     pub sent_ns: Option<u64>,
 }
 
@@ -208,6 +208,14 @@ impl Account {
     pub fn settle(&mut self, sent: impl Fn(u32, u32) -> (u64, Vec<std::ops::Range<u64>>)) {
         for (index, subscription) in self.subscriptions.iter_mut().enumerate() {
             let channel = self.first_channel + index as u32;
+            if !self.own_publishers {
+                // Nothing but the end came of these.
+                for &(publisher, _) in &subscription.ends {
+                    if subscription.streams.iter().all(|(other, _)| *other != publisher) {
+                        subscription.streams.push((publisher, Stream::default()));
+                    }
+                }
+            }
             for (publisher, stream) in &mut subscription.streams {
                 if self.own_publishers {
                     let (begun, unanswered) = sent(channel, *publisher);
@@ -216,8 +224,8 @@ impl Account {
                         stream.end(begun);
                     } else {
                         stream.close(0, begun);
-                        stream.cap(begun);
                     }
+                    stream.cap(begun);
                 } else if let Some((_, count)) = subscription.ends.iter().find(|(ended, _)| ended == publisher) {
                     stream.end(*count);
                 }

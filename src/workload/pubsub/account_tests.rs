@@ -94,6 +94,16 @@ fn another_process_publishers_are_counted_from_their_first_message_to_their_stat
     assert_eq!(account.strays().foreign, 1, "the first run that came is the one");
 }
 
+#[test]
+fn of_a_publisher_elsewhere_whose_end_alone_came_everything_is_lost() {
+    let mut account = Account::new(RunId::new(RUN), 0, &names(0, 1), 1, 0);
+    let (name, end) = message_of(RUN, Kind::End, 3, 0, 20);
+    account.arrive(&name, &end);
+    account.lagged(20);
+    account.settle(|_, _| unreachable!("its publishers are elsewhere"));
+    assert_eq!(account.tally(), Tally { lost: 20, ..Tally::default() });
+}
+
 /// What the transport does to one delivery.
 #[derive(Clone, Copy, Debug)]
 enum Fault {

@@ -16,7 +16,7 @@ use super::receiver::Opening;
 use super::sending::{Direct, Sending, Sends, Through};
 use crate::drivers::raw::Raw;
 use crate::drivers::{
-    Commands, Driver, Error, Kind, Publish, Settings, Strategy, Subscriber, SubscriberSettings, Topology, UnknownDriver, Visit,
+    Commands, Descriptor, Driver, Error, Kind, Publish, Settings, Strategy, Subscriber, SubscriberSettings, Topology, UnknownDriver, Visit,
 };
 use crate::interrupt;
 use crate::measure::Snapshot;
@@ -72,7 +72,7 @@ pub struct Plan {
     pub channel: Vec<u8>,
     /// Bytes of a message.
     pub payload: usize,
-    /// Messages in the subscriber's own buffer, where that can be set.
+    /// Messages in the subscriber's own buffer, where that can be set; of no use to a burst, whose subscriber is that of raw.
     pub buffer: Option<std::num::NonZeroUsize>,
     /// How long nothing may be answered and nothing may arrive before the run is given up.
     pub patience: Duration,
@@ -123,11 +123,8 @@ pub trait Publisher: Send {
     fn close(self: Box<Self>) -> BoxFuture<'static, ()>;
 }
 
-/// Which driver's subscriber counts: its own where it has one, else that of raw.
-#[must_use]
-pub fn subscribes_itself(driver: &crate::drivers::Descriptor, topology: Topology, settings: &Settings, kind: Kind) -> bool {
-    driver.pubsub.is_supported() && driver.pubsub.check_kind(topology, settings.resp, kind).is_ok()
-}
+/// Whose subscriber counts, whatever driver publishes: what is measured is publishing, and it shares time and CPU with its subscriber.
+pub const SUBSCRIBER: Descriptor = Raw::DESCRIPTOR;
 
 /// A publisher that is being connected.
 pub type Connecting<'a> = BoxFuture<'a, Result<Box<dyn Publisher>, Failure>>;
@@ -202,18 +199,11 @@ async fn with_subscriber<D: Driver, S: Sends>(
     let answers_prove_delivery = against.servers.topology == Topology::Standalone || plan.kind == Kind::Sharded;
     let checkout = D::DESCRIPTOR.checkout;
     let plan_of = plan.clone();
-    if subscribes_itself(&D::DESCRIPTOR, against.servers.topology, settings, plan.kind) {
-        let subscriber = subscribe::<D>(against, settings, plan).await?;
-        Ok(Box::new(Bound { client, close, subscriber: Some(subscriber), plan: plan_of, checkout, answers_prove_delivery }))
-    } else {
-        let subscriber = subscribe::<Raw>(against, settings, plan).await?;
-        Ok(Box::new(Bound { client, close, subscriber: Some(subscriber), plan: plan_of, checkout, answers_prove_delivery }))
-    }
-}
-
-async fn subscribe<D: Driver>(against: Against<'_>, settings: &Settings, plan: &Plan) -> Result<D::Subscriber, Failure> {
-    let mut one = subscribe_all::<D>(against, settings, plan, 1).await?;
-    one.pop().ok_or_else(|| Failure::Opening("the subscriber".into()))
+    // Its own settings too: none of the driver's may change it.
+    let subscribing = Settings { resp: settings.resp, ..Settings::default() };
+    let mut one = subscribe_all::<Raw>(against, &subscribing, plan, 1).await?;
+    let subscriber = one.pop().ok_or_else(|| Failure::Opening("the subscriber".into()))?;
+    Ok(Box::new(Bound { client, close, subscriber: Some(subscriber), plan: plan_of, checkout, answers_prove_delivery }))
 }
 
 /// So many subscribers of the plan's channel, confirmed by the servers.

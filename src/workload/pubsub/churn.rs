@@ -4,10 +4,10 @@
 //! from four readings of what its channel's publishers had begun and had answered, see `docs/METHODOLOGY.md`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::account::publishers_of;
 use super::census::{Census, Counted};
@@ -95,16 +95,20 @@ pub struct Churn {
 }
 
 impl Churn {
-    /// Goes on until `stop` is set; counts what was done in `done`. Returns what the servers did not confirm last: a
+    /// Goes on until `stop` is set, and ends the step that is under way; counts what was done in `done`. Returns what the servers did not confirm last: a
     /// subscription whose end or beginning was not confirmed is from then on not expected to get any more than it gets.
-    pub async fn run(mut self, subscriptions: &[Subscription], stop: &AtomicBool, done: &AtomicU64) -> Option<Error> {
+    pub async fn run(mut self, subscriptions: &[Subscription], mut stop: watch::Receiver<bool>, done: &AtomicU64) -> Option<Error> {
         let (mut failed, mut in_a_row) = (None, 0);
         let mut ticks = tokio::time::interval(self.interval);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         ticks.tick().await;
         for subscription in subscriptions.iter().cycle() {
-            ticks.tick().await;
-            if stop.load(Relaxed) || in_a_row == MOST_FAILURES {
+            tokio::select! {
+                biased;
+                _ = stop.wait_for(|&stop| stop) => break,
+                _ = ticks.tick() => {}
+            }
+            if in_a_row == MOST_FAILURES {
                 break;
             }
             match self.once(subscription).await {

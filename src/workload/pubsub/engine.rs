@@ -33,6 +33,9 @@ const OPENED_AT_ONCE: usize = 64;
 /// How long publishers may take to end once they are told to.
 const PUBLISHERS_END_WITHIN: Duration = Duration::from_secs(5);
 
+/// How long the churn may take to end the step that is under way: longer than its client and the servers may.
+const CHURN_ENDS_WITHIN: Duration = Duration::from_secs(15);
+
 /// How long subscribers may take to end: longer than their clients may.
 const SUBSCRIBERS_END_WITHIN: Duration = Duration::from_secs(15);
 
@@ -224,6 +227,7 @@ async fn perform<D: Driver>(
             orders: ordered,
             stop: stopped.clone(),
             ended: false,
+            standing: Vec::new(),
         };
         receivers.push(tokio::spawn(receiver.run::<D>(subscriber)));
     }
@@ -231,35 +235,55 @@ async fn perform<D: Driver>(
     let answers_prove_delivery = against.servers.topology == Topology::Standalone || plan.kind == Kind::Sharded;
     let mut watch = Watch::new(plan, live.clone(), lanes.clone());
     let mut publishing = JoinSet::new();
+    let (done, mut to_close) = mpsc::unbounded_channel();
     for (index, client) in publishers.into_iter().enumerate() {
         let orders = orders(plan, run_id, index as u32, &channels, &lanes);
         let (servers, settings, live, announces) = (against.servers.clone(), settings.clone(), live.clone(), plan.publish_only);
+        let done = done.clone();
         publishing.spawn(async move {
             let client = publisher::publish(client, &servers, &settings, &orders, &live).await?;
             if announces {
-                publisher::announce_end(&client, &orders).await?;
+                publisher::announce_end(&client, &orders, &live).await?;
             }
-            let _ = tokio::time::timeout(PUBLISHERS_END_WITHIN, client.close()).await;
+            // Closed when nothing is measured any more; nobody else waits for it.
+            let _ = done.send(client);
             Ok(())
         });
     }
+    drop(done);
     let churned = Arc::new(AtomicU64::new(0));
+    let (stop_churn, churn_stopped) = watch::channel(false);
     let mut churning = plan.churn.map(|interval| {
         let churn = Churn { census, kind: plan.kind, channels: channels.clone(), lanes: lanes.clone(), answers_prove_delivery, interval };
-        let (live, churned) = (live.clone(), churned.clone());
-        tokio::spawn(async move { churn.run(&subscriptions, &live.stop_publishing, &churned).await })
+        let churned = churned.clone();
+        tokio::spawn(async move { churn.run(&subscriptions, churn_stopped, &churned).await })
     });
     watch.publish(&mut publishing, listener).await;
+    // An error would mean that it has ended. A step that waits for the servers is given its time, while what is on its way arrives.
+    let _ = stop_churn.send(true);
+    let since = Instant::now();
+    watch
+        .drain(listener, || churning.as_ref().is_some_and(|churning| !churning.is_finished()) && since.elapsed() < CHURN_ENDS_WITHIN)
+        .await;
     if let Some(churning) = &mut churning {
-        // It is told by the same flag as the publishers; a step that waits for the servers is given its time.
-        match tokio::time::timeout(SUBSCRIBERS_END_WITHIN, churning).await {
-            Ok(Ok(None)) => {}
-            Ok(Ok(Some(error))) => outcome.remarks.push(format!("a subscription could not be churned: {error}")),
-            Ok(Err(panic)) => return Err(Failure::Broken(format!("the churn broke off: {panic}"))),
-            Err(_) => outcome.remarks.push("the churn did not end".into()),
+        if churning.is_finished() {
+            match churning.await {
+                Ok(None) => {}
+                Ok(Some(error)) => outcome.remarks.push(format!("a subscription could not be churned: {error}")),
+                Err(panic) => return Err(Failure::Broken(format!("the churn broke off: {panic}"))),
+            }
+        } else {
+            churning.abort();
+            outcome.remarks.push("the churn did not end".into());
         }
     }
-    watch.drain(listener).await;
+    let closing = async {
+        while let Some(client) = to_close.recv().await {
+            client.close().await;
+        }
+    };
+    // A client that does not come to an end is dropped.
+    let _ = tokio::time::timeout(PUBLISHERS_END_WITHIN, closing).await;
     // An error would mean that no subscriber is left.
     let _ = stop.send(true);
     let mut accounts = Vec::with_capacity(receivers.len());
@@ -280,14 +304,15 @@ async fn perform<D: Driver>(
         let command = plan.kind.publish();
         match after.and_then(|after| auditor.usage(&before, &after)) {
             Ok(usage) => {
-                let ends = if plan.publish_only { u64::from(count.max(plan.publishers)) } else { 0 };
+                let ends = live.announcements_answered.load(Relaxed);
                 let publishes = usage.calls.get(&command.to_ascii_lowercase()).copied().unwrap_or(0).saturating_sub(ends);
                 outcome.server = Some(ServerCount { publishes, cpu_s: usage.cpu_ns as f64 / 1e9 });
             }
             Err(error) => outcome.remarks.push(format!("no count by the servers: {error}")),
         }
         let undisturbed = plan.churn.is_none() && outcome.disconnections == 0 && outcome.unanswered == 0;
-        cross_check(&mut outcome, command, undisturbed);
+        let doubtful = live.announced.load(Relaxed) - live.announcements_answered.load(Relaxed);
+        cross_check(&mut outcome, command, undisturbed, doubtful);
     }
     Ok(outcome)
 }

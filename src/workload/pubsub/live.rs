@@ -113,6 +113,10 @@ pub struct Live {
     pub unanswered: AtomicU64,
     /// Nanoseconds that publishers with a set rate were behind their plan at the most.
     pub behind_ns: AtomicU64,
+    /// Ends of streams that publishers announced to subscribers in another process: begun.
+    pub announced: AtomicU64,
+    /// And of those, answered.
+    pub announcements_answered: AtomicU64,
     /// Publishers stop when this is set.
     pub stop_publishing: AtomicBool,
     /// Latencies of messages sent before are left out: nanoseconds of the monotonic clock.
@@ -148,6 +152,8 @@ impl Live {
             given: gauges(publishers),
             unanswered: AtomicU64::new(0),
             behind_ns: AtomicU64::new(0),
+            announced: AtomicU64::new(0),
+            announcements_answered: AtomicU64::new(0),
             stop_publishing: AtomicBool::new(false),
             measured_from: AtomicU64::new(u64::MAX),
             shards: (0..shards).map(|_| Mutex::new(histogram())).collect(),

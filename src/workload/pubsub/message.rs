@@ -7,7 +7,7 @@
 //!      12..16  publisher
 //!      16..20  channel
 //!      20..28  sequence, from 0, counted by each publisher for each channel; of an end: how many there were
-//!      28..36  time of sending, nanoseconds of the monotonic clock
+//!      28..36  time of sending, the planned one under a set rate, nanoseconds of the monotonic clock
 //!      36..40  clock: times of another machine's clock can't be compared
 //!      40..44  length of the whole message
 //!      44..48  check over the bytes before
@@ -51,7 +51,7 @@ pub struct Header {
     pub channel: u32,
     /// Which message of this publisher on this channel, from 0.
     pub sequence: u64,
-    /// When it was sent, see [`crate::measure::clock::now_ns`].
+    /// When it was sent, or under a set rate was to be sent, see [`crate::measure::clock::now_ns`].
     pub sent_ns: u64,
     /// By which clock, see [`crate::measure::clock::clock_id`].
     pub clock: u32,

@@ -51,6 +51,9 @@ pub struct Plan {
     pub open_within: Duration,
 }
 
+/// The lowest and the highest rate that can be set, messages per second.
+pub const RATES: std::ops::RangeInclusive<f64> = 1e-3..=1e8;
+
 /// Most subscriptions of one run.
 pub const MOST_SUBSCRIPTIONS: u64 = 1_000_000;
 
@@ -59,6 +62,17 @@ impl Plan {
     #[must_use]
     pub fn subscriptions(&self) -> u64 {
         if self.publish_only { 0 } else { u64::from(self.channels.count()) * u64::from(self.per_channel) }
+    }
+
+    /// What latencies count from: under a set rate the time for which a message was planned, so that one that waits behind a slow one
+    /// does not look fast. Publishers in another process may have set a rate or not.
+    #[must_use]
+    pub fn latency_from(&self) -> &'static str {
+        match (self.publishers, self.rate) {
+            (0, _) => "the publishers' time in the message",
+            (_, Some(_)) => "planned publish",
+            (_, None) => "publish",
+        }
     }
 
     /// What makes no sense, in one sentence with a hint.
@@ -90,7 +104,9 @@ impl Plan {
         require(self.batch <= 100_000, format!("--publish-batch {} is too large; use 100000 at most", self.batch))?;
         require(self.messages != Some(0), "--messages is 0; nothing would be published".into())?;
         require(!self.test_time.is_zero(), "--test-time is 0; nothing would be measured".into())?;
-        require(self.rate.is_none_or(|rate| rate.is_finite() && rate > 0.0), "--publish-rps must be more than 0".into())?;
+        if let Some(rate) = self.rate.filter(|rate| !RATES.contains(rate)) {
+            return Err(format!("--publish-rps {rate} can't be kept; use 0.001 to 100000000 messages per second, or leave it out"));
+        }
         let most = u64::from(self.channels.count()) * u64::from(self.per_channel);
         require(most <= MOST_SUBSCRIPTIONS, format!("{most} subscriptions are too many; use {MOST_SUBSCRIPTIONS} at most"))?;
         require(!(self.publish_only && self.publishers == 0), "--publish-only needs publishers; --publishers is 0".into())?;
@@ -183,7 +199,10 @@ pub(super) mod tests {
         assert!(told(Plan { per_channel: 0, ..plan() }).contains("at least 1 subscriber"));
         assert!(told(Plan { payload: HEADER - 1, ..plan() }).contains(&format!("use {HEADER} or more")));
         assert!(told(Plan { publishers: 0, churn: Some(Duration::from_secs(1)), ..plan() }).contains("--publishers 0"));
-        assert!(told(Plan { rate: Some(0.0), ..plan() }).contains("--publish-rps"));
+        for rate in [0.0, -1.0, 1e-20, 1e9, f64::NAN, f64::INFINITY] {
+            assert!(told(Plan { rate: Some(rate), ..plan() }).contains("use 0.001 to 100000000"), "{rate}");
+        }
+        assert_eq!(Plan { rate: Some(0.001), ..plan() }.check(), Ok(()));
         let old = Server { product: "redis".into(), version: "6.2.7".into(), redis_version: "6.2.7".into() };
         let sharded = Plan { kind: Kind::Sharded, ..plan() };
         assert!(sharded.check_target(Topology::Cluster, &old).unwrap_err().contains("needs Redis 7.0 or later, and this is redis 6.2.7"));

@@ -1,5 +1,6 @@
 //! A publisher: sends numbered messages to its channels in turn, one at a time or in explicit pipelines.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -8,11 +9,12 @@ use super::live::{Lane, Live};
 use super::message::{self, Header};
 use crate::drivers::{Command, Driver, Error, Kind, PipelineReplies, Reply, Servers, Settings};
 use crate::measure::clock::{clock_id, now_ns};
+use crate::window::{Clock, Precise, Timer};
 
 /// How long a publisher waits after an error before it tries again.
 const AFTER_ERROR: Duration = Duration::from_millis(50);
 
-/// How long a publisher may go on without one message answered before it gives up.
+/// How long a publisher may go on after its first error without one message answered before it gives up.
 pub const GIVES_UP_AFTER: Duration = Duration::from_secs(5);
 
 /// One channel of a publisher.
@@ -53,9 +55,11 @@ pub struct Orders {
 /// What kept it from publishing anything for [`GIVES_UP_AFTER`].
 pub async fn publish<D: Driver>(mut client: D, servers: &Servers, settings: &Settings, orders: &Orders, live: &Live) -> Result<D, Error> {
     let mut payload = message::template(orders.payload);
-    let start = Instant::now();
+    let (start, start_ns) = (Instant::now(), now_ns());
     let (mut planned, mut next) = (0u64, 0usize);
-    let mut last_answer = Instant::now();
+    let mut failing_since = None;
+    // Without one it is told how far the publisher was behind.
+    let mut timer = orders.rate.and_then(|_| Precise.timer().ok());
     let mut left = orders.channels.len();
     let index = orders.publisher as usize;
     while left > 0 && !live.stop_publishing.load(Relaxed) {
@@ -70,23 +74,30 @@ pub async fn publish<D: Driver>(mut client: D, servers: &Servers, settings: &Set
             continue;
         }
         left = orders.channels.len();
+        let mut planned_ns = None;
         if let Some(rate) = orders.rate {
-            let due = start + Duration::from_secs_f64(planned as f64 / rate);
-            wait_until(due, live).await;
+            let after = after(planned, rate);
+            let Some(due) = start.checked_add(after) else { break };
+            planned_ns = Some(start_ns.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX)));
+            wait_until(due, timer.as_mut(), live).await;
+            // What was not due before the end is not sent.
+            if live.stop_publishing.load(Relaxed) {
+                break;
+            }
             let behind = u64::try_from(due.elapsed().as_nanos()).unwrap_or(u64::MAX);
             live.behind_ns.fetch_max(behind, Relaxed);
         }
         planned += count;
         let first = to.lane.begin(count);
         let sent = if orders.batch == 1 {
-            write_message(&mut payload, orders, to.channel, first);
+            write_message(&mut payload, orders, to.channel, first, planned_ns);
             let sent = match orders.kind {
                 Kind::Sharded => client.spublish(&to.name, &payload).await,
                 Kind::Channel | Kind::Pattern => client.publish(&to.name, &payload).await,
             };
             sent.map(|receivers| Batch { answered: 1, receivers, failed: Vec::new(), error: None })
         } else {
-            batch(&client, orders, to, first, count, &mut payload).await
+            batch(&client, orders, to, first..first + count, planned_ns, &mut payload).await
         };
         let error = match sent {
             Ok(batch) => {
@@ -104,10 +115,11 @@ pub async fn publish<D: Driver>(mut client: D, servers: &Servers, settings: &Set
         };
         to.lane.answer();
         let Some(error) = error else {
-            last_answer = Instant::now();
+            failing_since = None;
             continue;
         };
-        if last_answer.elapsed() > GIVES_UP_AFTER {
+        // With a low rate the last answer may be long ago, and nothing be wrong but this.
+        if failing_since.get_or_insert_with(Instant::now).elapsed() > GIVES_UP_AFTER {
             return Err(error);
         }
         tokio::time::sleep(AFTER_ERROR).await;
@@ -121,11 +133,16 @@ pub async fn publish<D: Driver>(mut client: D, servers: &Servers, settings: &Set
     Ok(client)
 }
 
+/// When a message is due that comes after `planned` others.
+fn after(planned: u64, rate: f64) -> Duration {
+    Duration::try_from_secs_f64(planned as f64 / rate).unwrap_or(Duration::MAX)
+}
+
 /// Tells the subscribers of its channels how many messages there were; for subscribers in another process.
 ///
 /// # Errors
 /// Those of the client.
-pub async fn announce_end<D: Driver>(client: &D, orders: &Orders) -> Result<(), Error> {
+pub async fn announce_end<D: Driver>(client: &D, orders: &Orders, live: &Live) -> Result<(), Error> {
     let mut payload = message::template(message::HEADER);
     for to in &orders.channels {
         let header = Header {
@@ -138,33 +155,42 @@ pub async fn announce_end<D: Driver>(client: &D, orders: &Orders) -> Result<(), 
             clock: clock_id(),
         };
         message::write(&mut payload, &header);
+        live.announced.fetch_add(1, Relaxed);
         match orders.kind {
             Kind::Sharded => client.spublish(&to.name, &payload).await?,
             Kind::Channel | Kind::Pattern => client.publish(&to.name, &payload).await?,
         };
+        live.announcements_answered.fetch_add(1, Relaxed);
     }
     Ok(())
 }
 
-async fn wait_until(due: Instant, live: &Live) {
+/// With a timer that is finer than the millisecond of tokio's, which would be in every latency from the planned time.
+async fn wait_until(due: Instant, timer: Option<&mut <Precise as Clock>::Timer>, live: &Live) {
+    let mut timer = timer;
     while !live.stop_publishing.load(Relaxed) {
         let left = due.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return;
         }
-        tokio::time::sleep(left.min(Duration::from_millis(100))).await;
+        let left = left.min(Duration::from_millis(100));
+        match &mut timer {
+            Some(timer) => timer.wait(left).await,
+            None => tokio::time::sleep(left).await,
+        }
     }
 }
 
+/// Under a set rate a message bears the time for which it was planned, so that waiting behind a slow one counts.
 #[inline]
-fn write_message(payload: &mut [u8], orders: &Orders, channel: u32, sequence: u64) {
+fn write_message(payload: &mut [u8], orders: &Orders, channel: u32, sequence: u64, planned_ns: Option<u64>) {
     let header = Header {
         kind: message::Kind::Message,
         run: orders.run,
         publisher: orders.publisher,
         channel,
         sequence,
-        sent_ns: now_ns(),
+        sent_ns: planned_ns.unwrap_or_else(now_ns),
         clock: clock_id(),
     };
     message::write(payload, &header);
@@ -178,11 +204,20 @@ struct Batch {
     error: Option<Error>,
 }
 
-async fn batch<D: Driver>(client: &D, orders: &Orders, to: &To, first: u64, count: u64, payload: &mut [u8]) -> Result<Batch, Error> {
+async fn batch<D: Driver>(
+    client: &D,
+    orders: &Orders,
+    to: &To,
+    numbers: Range<u64>,
+    planned_ns: Option<u64>,
+    payload: &mut [u8],
+) -> Result<Batch, Error> {
     let name = orders.kind.publish();
-    let commands: Vec<Command> = (first..first + count)
+    let count = numbers.end - numbers.start;
+    let commands: Vec<Command> = numbers
+        .clone()
         .map(|sequence| {
-            write_message(payload, orders, to.channel, sequence);
+            write_message(payload, orders, to.channel, sequence, planned_ns);
             Command::new(name).arg(&to.name).arg(&*payload)
         })
         .collect();
@@ -191,7 +226,7 @@ async fn batch<D: Driver>(client: &D, orders: &Orders, to: &To, first: u64, coun
     if replies.len() as u64 != count {
         return Err(Error::Protocol(format!("{} replies to {count} messages", replies.len())));
     }
-    for (number, reply) in (first..).zip(replies) {
+    for (number, reply) in numbers.zip(replies) {
         match reply.and_then(receivers) {
             Ok(receivers) => {
                 batch.answered += 1;
@@ -213,4 +248,16 @@ async fn batch<D: Driver>(client: &D, orders: &Orders, to: &To, first: u64, coun
 pub fn receivers<R: Reply>(reply: R) -> Result<u64, Error> {
     let value = reply.into_value()?;
     value.as_int().and_then(|count| u64::try_from(count).ok()).ok_or_else(|| Error::unexpected("a count", value.kind()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_of_any_rate_is_a_time() {
+        assert_eq!(after(0, 1e-20), Duration::ZERO);
+        assert_eq!(after(10, 4.0), Duration::from_millis(2_500));
+        assert_eq!(after(1, 1e-20), Duration::MAX);
+    }
 }

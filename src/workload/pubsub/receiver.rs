@@ -94,6 +94,19 @@ pub struct Receiver {
     pub stop: watch::Receiver<bool>,
     /// Whether publishers in another process have said that they are done.
     pub ended: bool,
+    /// Each of its subscriptions; made by [`Receiver::run`].
+    pub standing: Vec<Standing>,
+}
+
+/// How a subscription stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is to get messages.
+    Open,
+    /// The client was asked to end it, and the server has not confirmed that.
+    Ending,
+    /// It was ended.
+    Closed,
 }
 
 enum Step<M> {
@@ -107,10 +120,10 @@ impl Receiver {
     pub async fn run<D: Driver>(mut self, subscriber: D::Subscriber) -> Account {
         let mut latencies = Latencies::new(self.index);
         let mut current = Some(subscriber);
+        self.standing = vec![Standing::Open; self.opening.names.len()];
         while let Some(mut subscriber) = current.take() {
             let lost = self.receive(&mut subscriber, &mut latencies).await;
             latencies.hand_over(&self.live);
-            let subscriptions = self.opening.names.len() as u64;
             if !lost {
                 // A client that does not come to an end must not keep the account from being given.
                 let _ = tokio::time::timeout(PATIENCE, subscriber.close()).await;
@@ -118,11 +131,15 @@ impl Receiver {
             }
             drop(subscriber);
             self.live.disconnections.fetch_add(1, Relaxed);
-            self.live.active.fetch_sub(subscriptions, Relaxed);
+            let were_open = self.standing.iter().filter(|standing| **standing != Standing::Closed).count();
+            self.live.active.fetch_sub(were_open as u64, Relaxed);
+            self.standing.fill(Standing::Closed);
             current = self.reconnect::<D>().await;
             if current.is_some() {
                 self.live.reconnections.fetch_add(1, Relaxed);
-                self.live.active.fetch_add(subscriptions, Relaxed);
+                // With all its subscriptions, whatever was being churned.
+                self.standing.fill(Standing::Open);
+                self.live.active.fetch_add(self.standing.len() as u64, Relaxed);
             }
         }
         self.account
@@ -192,12 +209,24 @@ impl Receiver {
         }
     }
 
+    /// What the servers' confirmation says of a subscription; after a reconnection it may be out of date.
+    fn confirmed(&mut self, index: usize, from: Standing, to: Standing) {
+        let Some(standing) = self.standing.get_mut(index).filter(|standing| **standing == from) else { return };
+        *standing = to;
+        match to {
+            Standing::Open => _ = self.live.active.fetch_add(1, Relaxed),
+            Standing::Closed => _ = self.live.active.fetch_sub(1, Relaxed),
+            Standing::Ending => {}
+        }
+    }
+
     async fn obey<S: Subscriber>(&mut self, subscriber: &mut S, order: Order) {
         let kind = self.opening.kind;
         let in_time = |done: Result<Result<(), Error>, _>| done.unwrap_or_else(|_| Err(Error::timed_out(PATIENCE)));
         // Whoever gave the order may have given up waiting.
         match order {
             Order::Unsubscribe(index, answer) => {
+                self.confirmed(index, Standing::Open, Standing::Ending);
                 let name = self.opening.names.get(index).cloned().into_iter().collect::<Vec<_>>();
                 let done = in_time(tokio::time::timeout(PATIENCE, subscriber.unsubscribe(kind, &name)).await);
                 let _ = answer.send(done);
@@ -208,11 +237,11 @@ impl Receiver {
                 let _ = answer.send(done);
             }
             Order::Closed(index, edges) => {
-                self.live.active.fetch_sub(1, Relaxed);
+                self.confirmed(index, Standing::Ending, Standing::Closed);
                 self.account.close(index, &edges);
             }
             Order::Reopened(index, begun) => {
-                self.live.active.fetch_add(1, Relaxed);
+                self.confirmed(index, Standing::Closed, Standing::Open);
                 self.account.reopen(index, &begun);
             }
         }

@@ -139,15 +139,18 @@ impl Stream {
         }
     }
 
-    /// The subscription was closed: all below `certain` were to arrive, and none from `limit` on.
+    /// The subscription was closed: all below `certain` were to arrive, and none from `limit` on. One that was closed already had to
+    /// get nothing since then.
     pub fn close(&mut self, certain: u64, limit: u64) {
-        self.skip_to(certain.min(limit), true);
+        self.skip_to(certain.min(limit), !self.closed);
         self.skip_to(limit, false);
         self.closed = true;
     }
 
     /// The subscription was opened again: from `certain` on all are to arrive. Some may have arrived before this is told.
     pub fn reopen(&mut self, certain: u64) {
+        // An end that nobody confirmed left everything open, also what was not published yet.
+        self.cap(certain);
         self.skip_to(certain, false);
         self.closed = false;
         self.mark(certain..self.next, true);

@@ -72,6 +72,38 @@ fn a_subscription_whose_end_nobody_confirmed_is_judged_up_to_what_was_certain() 
 }
 
 #[test]
+fn opening_again_after_an_end_that_nobody_confirmed_invents_no_loss() {
+    let mut stream = Stream::default();
+    stream.arrive(0);
+    stream.close(3, u64::MAX);
+    stream.reopen(10);
+    stream.end(12);
+    assert_eq!(stream.tally(), Tally { received: 1, lost: 2 + 2, unjudged: 7, ..Tally::default() }, "lost: 1, 2, 10 and 11");
+    let mut early = Stream::default();
+    early.close(0, u64::MAX);
+    // After a reconnection, before the reopening is told.
+    early.arrive(11);
+    early.arrive(13);
+    early.reopen(10);
+    early.arrive(14);
+    early.end(16);
+    assert_eq!(early.tally(), Tally { received: 3, lost: 3, unjudged: 10, ..Tally::default() }, "lost: 10, 12 and 15");
+}
+
+#[test]
+fn what_was_published_after_a_confirmed_end_is_not_expected_by_the_next_end() {
+    let mut stream = Stream::default();
+    stream.arrive(0);
+    // Ended at 2, and never confirmed to be there again.
+    stream.close(1, 2);
+    stream.arrive(7);
+    stream.close(9, 10);
+    stream.reopen(12);
+    stream.end(13);
+    assert_eq!(stream.tally(), Tally { received: 2, lost: 1, unjudged: 10, ..Tally::default() }, "lost: 12");
+}
+
+#[test]
 fn late_messages_of_a_closed_subscription_are_still_received() {
     let mut stream = Stream::default();
     stream.arrive(0);

@@ -39,6 +39,14 @@ struct Mark {
     published: u64,
 }
 
+/// What has arrived since the end of publishing.
+struct Arrivals {
+    /// Messages that arrived or were dropped.
+    seen: u64,
+    /// At the last of them, or at the end of publishing.
+    last: (Mark, Option<Usage>),
+}
+
 /// Watches a run: makes its series, and decides when its phases end.
 pub(super) struct Watch<'a> {
     plan: &'a Plan,
@@ -52,6 +60,7 @@ pub(super) struct Watch<'a> {
     series: Vec<Tick>,
     measured: Option<(Mark, Snapshot)>,
     end: Option<(Mark, Usage)>,
+    arrivals: Option<Arrivals>,
     ended_by: Option<String>,
     remarks: Vec<String>,
 }
@@ -73,6 +82,7 @@ impl<'a> Watch<'a> {
             series: Vec::new(),
             measured: None,
             end: None,
+            arrivals: None,
             ended_by: None,
             remarks: Vec::new(),
         };
@@ -201,43 +211,62 @@ impl<'a> Watch<'a> {
                 break;
             }
         }
+        if self.measured.is_none() && self.ended_by.is_none() {
+            self.ended_by = Some("publishing ended before the warm-up did".into());
+        }
         // With a set number of messages, what is on its way belongs to the measurement.
         if self.plan.messages.is_none() {
             self.tick(listener);
             self.end_measuring();
         }
         self.live.stop_publishing.store(true, Relaxed);
-        let ending = async { while publishing.join_next().await.is_some() {} };
-        if tokio::time::timeout(PUBLISHERS_END_WITHIN, ending).await.is_err() {
-            self.remarks.push("a publisher was given up, since its client did not answer".into());
-            publishing.shutdown().await;
+        self.follow();
+        let given_up = Instant::now() + PUBLISHERS_END_WITHIN;
+        while !publishing.is_empty() {
+            tokio::select! {
+                _ = publishing.join_next() => {}
+                () = tokio::time::sleep(LOOK) => {
+                    self.follow();
+                    if Instant::now() >= given_up {
+                        self.remarks.push("a publisher was given up, since its client did not answer".into());
+                        publishing.shutdown().await;
+                    }
+                }
+            }
         }
         if self.plan.messages.is_none() {
             self.phase = Phase::Drain;
         }
     }
 
-    /// Waits until all that was published has arrived or was dropped, or nothing arrives any more.
-    pub(super) async fn drain(&mut self, listener: Listener<'_>) {
+    /// Looks whether something has arrived since the last look; returns how much there is.
+    fn follow(&mut self) -> u64 {
+        let seen = Live::sum(&self.live.received) + Live::sum(&self.live.lagged);
+        if self.arrivals.as_ref().is_none_or(|arrivals| seen > arrivals.seen) {
+            // The time without arrivals at the end is no part of the measurement, and neither is its CPU.
+            let usage = self.measured.as_ref().map(|(_, snapshot)| snapshot.usage());
+            self.arrivals = Some(Arrivals { seen, last: (self.mark(), usage) });
+        }
+        seen
+    }
+
+    /// Waits until all that was published has arrived or was dropped, or nothing arrives any more, and nothing is `busy`.
+    pub(super) async fn drain(&mut self, listener: Listener<'_>, busy: impl Fn() -> bool + Send) {
         let start = Instant::now();
         let wanted = (self.plan.publishers > 0).then(|| self.lanes.begun() * u64::from(self.plan.per_channel));
         let wanted = if self.plan.publish_only { Some(0) } else { wanted };
-        let live = self.live.clone();
-        let arrived = move || Live::sum(&live.received) + Live::sum(&live.lagged);
-        let (mut seen, mut progress) = (arrived(), Instant::now());
-        let mut last_arrival = self.mark();
+        let (mut seen, mut progress) = (self.follow(), Instant::now());
         loop {
-            let now = arrived();
-            if now > seen {
+            let now = self.follow();
+            if now > seen || busy() {
                 (seen, progress) = (now, Instant::now());
-                last_arrival = self.mark();
             }
             let longest = if interrupt::interrupted() { LONGEST_DRAIN_INTERRUPTED } else { LONGEST_DRAIN };
             let done = match wanted {
                 Some(wanted) => seen >= wanted,
                 None => self.others_are_done(),
             };
-            if done || progress.elapsed() >= self.plan.drain {
+            if done && !busy() || progress.elapsed() >= self.plan.drain {
                 break;
             }
             if start.elapsed() >= longest {
@@ -249,10 +278,10 @@ impl<'a> Watch<'a> {
             }
             tokio::time::sleep(LOOK).await;
         }
-        if self.plan.messages.is_some() {
-            let usage = self.measured.as_ref().map(|(_, snapshot)| snapshot.usage());
-            // The time without arrivals at the end is no part of it.
-            self.end = usage.map(|usage| (last_arrival, usage));
+        if self.plan.messages.is_some()
+            && let Some(Arrivals { last: (mark, Some(usage)), .. }) = self.arrivals
+        {
+            self.end = Some((mark, usage));
         }
     }
 
