@@ -70,7 +70,7 @@ impl<C: Commands> Runner for Bound<C> {
 /// on which the client is to live.
 ///
 /// # Errors
-/// [`UnknownDriver`] outside; inside, what [`runs_on`] says and the errors of connecting.
+/// [`UnknownDriver`] outside; inside, what [`runs_on`](super::runs_on) says and the errors of connecting.
 pub fn open<'a>(
     name: &str,
     servers: &'a Servers,
