@@ -12,6 +12,7 @@ mod target;
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Parser, Subcommand};
 use serde::Serialize;
@@ -69,7 +70,10 @@ pub fn run() -> ExitCode {
         Verb::Load(arguments) => load::run(&arguments),
     };
     match outcome {
+        Ok(_) if UNPRINTED.load(Ordering::Relaxed) => ExitCode::FAILURE,
         Ok(code) => code,
+        // What fails while an interruption is under way fails because of it.
+        Err(_) if crate::interrupt::interrupted() => ExitCode::from(crate::interrupt::EXIT_INTERRUPTED as u8),
         Err(error) => {
             eprintln!("error: {error}");
             error.code()
@@ -137,11 +141,20 @@ fn provide_target(runtime: &Runtime, arguments: &TargetArgs) -> Result<Target, F
     Ok(target)
 }
 
+/// Whether data was lost on its way to standard output.
+static UNPRINTED: AtomicBool = AtomicBool::new(false);
+
 /// Prints to standard output; a closed pipe ends the output, not the program.
 fn print(text: &str) {
-    use std::io::Write;
+    use std::io::{ErrorKind, Write};
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
+    if let Err(error) = written
+        && error.kind() != ErrorKind::BrokenPipe
+        && !UNPRINTED.swap(true, Ordering::Relaxed)
+    {
+        eprintln!("error: can't write to standard output: {error}");
+    }
 }
 
 /// Prints `value` as JSON.

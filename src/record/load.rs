@@ -250,8 +250,9 @@ impl Figures {
     }
 
     fn per_command(&self, sum: u64) -> Option<f64> {
-        let ended = self.commands + self.errors;
-        (ended > 0).then(|| sum as f64 / ended as f64)
+        // What got no answer may never have been sent.
+        let answered = self.commands + self.errors.saturating_sub(self.unanswered);
+        (answered > 0).then(|| sum as f64 / answered as f64)
     }
 
     /// Client CPU time in nanoseconds per command.
@@ -272,10 +273,10 @@ impl Figures {
         self.per_command(self.client.allocations?)
     }
 
-    /// Commands that each `read` of the servers brought: the pipeline depth really achieved.
+    /// Commands that each `read` of the servers brought, those of checkouts included: the pipeline depth really achieved.
     #[must_use]
     pub fn commands_per_read(&self) -> Option<f64> {
-        (self.server.reads > 0).then(|| self.audit.workload as f64 / self.server.reads as f64)
+        (self.server.reads > 0).then(|| (self.audit.workload + self.audit.checkout) as f64 / self.server.reads as f64)
     }
 
     /// The latency that counts: from the planned time in an open loop, else from sending; `None` when overloaded.

@@ -173,6 +173,9 @@ fn numbers(out: &mut String, figures: &Figures, asked: &Asked) {
     let audit = &figures.audit;
     if audit.is_exact() {
         let _ = write!(out, "Audit: the servers counted the same {} commands", audit.workload);
+        if asked.transaction {
+            out.push_str(", MULTI and EXEC among them");
+        }
         if audit.checkout > 0 {
             let _ = write!(out, ", and {} of the pool's own checkouts", audit.checkout);
         }

@@ -93,25 +93,18 @@ impl Auditor {
         for (_, endpoint, kept) in &mut self.nodes {
             let mut counters = Counters::default();
             // Put back only after a whole reading: one that failed or was given up leaves replies behind.
-            let mut connection = match kept.take() {
-                Some(connection) => connection,
-                None => Connection::open(endpoint, Resp::V2, true).await?,
+            let read = match kept.take() {
+                Some(connection) => counters.read(connection, endpoint, &sections).await,
+                None => Err(Error::Connection("not connected".into())),
             };
-            connection.begin();
-            // One section each: servers before 7.0 take no more.
-            for section in sections {
-                connection.queue(&Command::new("INFO").arg(section));
-            }
-            connection.send().await?;
-            for _ in sections {
-                let frame = connection.receive().await?;
-                let value = crate::resp::parse(&frame).map_err(|error| Error::Protocol(error.to_string()))?;
-                if let Value::Error(text) = &value {
-                    return Err(Error::server(text));
+            let connection = match read {
+                // A server may close a connection that was idle for a whole run (`timeout`).
+                Err(Error::Connection(_)) => {
+                    counters = Counters::default();
+                    counters.read(Connection::open(endpoint, Resp::V2, true).await?, endpoint, &sections).await?
                 }
-                let text = value.as_str().ok_or_else(|| Error::Protocol(format!("INFO of {endpoint} is no text")))?;
-                counters.fill(text);
-            }
+                read => read?,
+            };
             *kept = Some(connection);
             all.push(counters);
         }
@@ -165,6 +158,26 @@ fn increase<'a>(before: &'a BTreeMap<String, u64>, after: &'a BTreeMap<String, u
 const REPLICA_READS: &[&str] = &["get", "mget", "hkeys", "hget", "hgetall", "hmget", "exists", "strlen", "lrange", "smembers", "zrange"];
 
 impl Counters {
+    /// Fills them over `connection`, and gives it back.
+    async fn read(&mut self, mut connection: Connection, endpoint: &Endpoint, sections: &[&str]) -> Result<Connection, Error> {
+        connection.begin();
+        // One section each: servers before 7.0 take no more.
+        for section in sections {
+            connection.queue(&Command::new("INFO").arg(section));
+        }
+        connection.send().await?;
+        for _ in sections {
+            let frame = connection.receive().await?;
+            let value = crate::resp::parse(&frame).map_err(|error| Error::Protocol(error.to_string()))?;
+            if let Value::Error(text) = &value {
+                return Err(Error::server(text));
+            }
+            let text = value.as_str().ok_or_else(|| Error::Protocol(format!("INFO of {endpoint} is no text")))?;
+            self.fill(text);
+        }
+        Ok(connection)
+    }
+
     fn fill(&mut self, info: &str) {
         let seconds = |text: &str| Duration::try_from_secs_f64(text.parse().unwrap_or(0.0)).unwrap_or_default();
         for line in info.lines() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::args::{Arguments, Window};
-use crate::drivers::{Descriptor, PipelineReach, Scope, Settings, Strategy, Topology, find};
+use crate::drivers::{DRIVERS, Descriptor, PipelineReach, Scope, Settings, Strategy, Topology, find};
 use crate::record::load::Asked;
 use crate::record::{Runtime, RuntimeFlavour};
 use crate::workload::load::arrivals::{OpenLoop, Spread};
@@ -235,6 +235,9 @@ fn workloads(arguments: &Arguments, notices: &mut Vec<String>) -> Result<Vec<Wor
     for name in &arguments.tests {
         let mut spec = preset(name).map_err(|error| error.to_string())?;
         let name = name.trim().to_ascii_lowercase();
+        if planned.iter().any(|(known, ..)| *known == name) {
+            return Err(format!("the preset {name} is named twice; name it once, and give --rounds for more runs"));
+        }
         let reads = READING.iter().any(|reading| name.starts_with(reading));
         if name.starts_with("lrange") {
             spec.keys = Some(arguments.keys.min(LONG_LISTS));
@@ -341,8 +344,10 @@ fn subjects(arguments: &Arguments) -> Result<Vec<Subject>, String> {
         let connections = match arguments.connections {
             Some(asked) if asked.get() > driver.most_connections => {
                 let most = driver.most_connections;
+                let pools = DRIVERS.iter().filter(|driver| driver.most_connections >= asked.get()).map(|driver| driver.name);
+                let pools = pools.collect::<Vec<_>>().join(", ");
                 return Err(format!(
-                    "{name} has at most {most} connection, and {asked} were asked for; give --connections {most} or another driver"
+                    "{name} has at most {most} connection, and {asked} were asked for; give --connections {most}, or a driver that holds several: {pools}"
                 ));
             }
             Some(asked) => asked,

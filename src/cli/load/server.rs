@@ -8,7 +8,7 @@ use crate::target::TargetArgs;
 #[derive(Clone, Default, clap::Args)]
 #[command(next_help_heading = "Server, as redis-benchmark names it")]
 pub struct ServerArgs {
-    /// Host of a server that runs already
+    /// Host of a server that runs already [default: 127.0.0.1, when another of these flags is given]
     #[arg(short = 'h', long = "host", conflicts_with = "url", value_name = "HOST")]
     pub host: Option<String>,
     /// Its port [default: 6379]

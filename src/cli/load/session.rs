@@ -74,11 +74,8 @@ async fn within<T>(limit: Duration, what: &str, work: impl Future<Output = Resul
 impl<'a> Session<'a> {
     pub fn new(control: &'a Runtime, target: &'a Target, plan: &'a Plan, record: LoadRecord, log: Option<HdrLog>) -> Result<Self, String> {
         let nodes = target.nodes.iter().map(|node| (node.role, node.endpoint.clone()));
-        let (keyspace, auditor) = control.block_on(async {
-            let keyspace = within(LONGEST_STEP, "no connection to the servers", Keyspace::connect(target)).await?;
-            let auditor = within(LONGEST_STEP, "no connection for the audit", Auditor::connect(nodes)).await?;
-            Ok::<_, String>((keyspace, auditor))
-        })?;
+        let connecting = within(LONGEST_STEP, "no connection for the audit", Auditor::connect(nodes));
+        let (keyspace, auditor) = (Keyspace::new(target), control.block_on(connecting)?);
         Ok(Self { control, target, plan, record, keyspace, auditor, log: log.map(|log| Arc::new(Mutex::new(log))) })
     }
 
@@ -248,7 +245,6 @@ impl Cleaning<'_> {
                     }
                 }
             }
-            keyspace.close().await;
         });
     }
 }

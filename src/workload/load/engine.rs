@@ -99,7 +99,7 @@ fn too_late(backlog: u64, together: u64, offered: u64, callers: usize) -> bool {
 pub struct Outcome {
     /// Why it ended.
     pub ended: Ended,
-    /// From the release of the callers to the last reply; not shorter than what was planned.
+    /// From the release of the callers to the last reply; in an open loop with a time not shorter than that.
     pub elapsed: Duration,
     /// What this process used.
     pub client: Usage,
@@ -332,8 +332,9 @@ pub async fn run<I: Issue>(issue: &I, mix: &Arc<Mix>, job: &Job, threads: usize,
     let paced = pacer.map(Pacer::stop);
     let Collected { total, seconds, observer } = ticker.stop();
     let kept = shared.queue.as_ref().zip(paced).zip(plan).map(|((queue, paced), plan)| kept(job, queue, paced, plan, ended));
-    let planned = match (&kept, ended) {
-        (Some(kept), Ended::Done) => kept.span,
+    // A time that was given is the run's, though nothing may have been due at its end.
+    let planned = match (&kept, ended, job.time) {
+        (Some(kept), Ended::Done, Some(time)) if kept.span == time => time,
         _ => Duration::ZERO,
     };
     let load = |number: &AtomicU64| number.load(Ordering::Acquire);

@@ -15,32 +15,32 @@ const CHUNK: usize = 256;
 /// Pipelines at the same time.
 const AT_ONCE: usize = 4;
 
-/// Connections for writing, removing and asking.
+/// The servers whose keys are written, removed and asked about. Each step has connections of its own: a server may close one
+/// that is idle for a whole run.
 pub struct Keyspace {
-    raw: Raw,
     servers: Servers,
     /// Whether the servers are our own, so that they may be flushed.
     ours: bool,
 }
 
 impl Keyspace {
-    /// Connects to the servers of `target`.
-    ///
-    /// # Errors
-    /// As [`Connection::open`].
-    pub async fn connect(target: &Target) -> Result<Self, Error> {
-        let raw = Raw::connect(&target.servers, &Settings::default()).await?;
-        Ok(Self { raw, servers: target.servers.clone(), ours: target.is_ours() })
+    /// The keyspace of `target`.
+    #[must_use]
+    pub fn new(target: &Target) -> Self {
+        Self { servers: target.servers.clone(), ours: target.is_ours() }
     }
 
     async fn send(&self, commands: impl Iterator<Item = Command>) -> Result<(), Error> {
+        let raw = &Raw::connect(&self.servers, &Settings::default()).await?;
         let mut commands = commands.peekable();
         let chunks = std::iter::from_fn(|| commands.peek().is_some().then(|| commands.by_ref().take(CHUNK).collect::<Vec<_>>()));
-        stream::iter(chunks)
-            .map(|chunk| async move { self.raw.pipeline(&chunk).await?.into_iter().try_for_each(|reply| reply.map(drop)) })
+        let sent = stream::iter(chunks)
+            .map(|chunk| async move { raw.pipeline(&chunk).await?.into_iter().try_for_each(|reply| reply.map(drop)) })
             .buffer_unordered(AT_ONCE)
             .try_collect()
-            .await
+            .await;
+        raw.clone().close().await;
+        sent
     }
 
     /// Empties the keyspace of `mix`: flushes servers of our own, and on others removes the keys under our prefix.
@@ -98,11 +98,6 @@ impl Keyspace {
             }
         }
         Ok(None)
-    }
-
-    /// Closes the connections.
-    pub async fn close(self) {
-        self.raw.close().await;
     }
 }
 
