@@ -168,6 +168,17 @@ async fn under_a_set_rate_latency_counts_from_the_planned_time() {
     assert!(latency.p50_us >= behind * 1e6 / 10.0, "{behind} {latency:?}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn under_a_set_rate_only_what_was_due_before_the_end_is_sent() {
+    let (servers, guard) = common::standalone().await;
+    let slow = Plan { rate: Some(2.0), messages: None, test_time: Duration::from_millis(1_300), ..plan(Kind::Channel) };
+    let outcome = run("raw", &servers, &guard, Resp::V2, &slow).await.unwrap();
+    // The two publishers in turn, and so one message every half second.
+    let due = (outcome.duration_s * 2.0).floor() as u64 + 1;
+    assert!(outcome.begun > 0 && outcome.begun <= due, "{} of {due}", outcome.begun);
+    assert_eq!((outcome.tally.lost, outcome.unanswered), (0, 0), "{outcome:?}");
+}
+
 #[cfg(feature = "fred")]
 #[tokio::test(flavor = "multi_thread")]
 async fn what_fred_says_it_dropped_is_what_is_lost() {

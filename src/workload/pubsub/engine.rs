@@ -349,6 +349,7 @@ fn orders(plan: &Plan, run: u64, publisher: u32, channels: &[Vec<u8>], lanes: &L
         batch: plan.batch,
         messages,
         rate: plan.rate.map(|rate| rate / f64::from(plan.publishers.max(1))),
+        lead: plan.batch as f64 * f64::from(publisher) / f64::from(plan.publishers.max(1)),
     }
 }
 
@@ -384,5 +385,18 @@ mod tests {
             }
             assert_eq!(sent, [100; 3], "{publishers}");
         }
+    }
+
+    #[test]
+    fn publishers_with_a_set_rate_take_turns() {
+        let plan = Plan { publishers: 4, rate: Some(20.0), batch: 5, ..plan() };
+        let channels: Vec<Vec<u8>> = (0..plan.channels.count()).map(|index| plan.channels.name(index)).collect();
+        let lanes = Lanes::new(plan.channels.count(), plan.publishers);
+        let first = |publisher| {
+            let orders = orders(&plan, 1, publisher, &channels, &lanes);
+            orders.lead / orders.rate.unwrap()
+        };
+        // Each sends a batch a second, and all together four.
+        assert_eq!((0..4).map(first).collect::<Vec<_>>(), [0.0, 0.25, 0.5, 0.75]);
     }
 }
