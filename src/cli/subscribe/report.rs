@@ -128,6 +128,9 @@ fn lines(text: &mut String, row: &Row, outcome: &Outcome, plan: &Plan) {
     if tally.stale > 0 {
         line("Not Exact", format!("{} messages came after their gap had been settled", tally.stale));
     }
+    if outcome.is_unsound() {
+        line("UNSOUND", "the figures of this run can't be stood behind".into());
+    }
     outcome.ended_by.iter().for_each(|reason| line("Ended By", reason.clone()));
     outcome.deviations.iter().for_each(|deviation| line("DEVIATION", deviation.clone()));
     outcome.remarks.iter().for_each(|remark| line("Remark", remark.clone()));
@@ -254,6 +257,7 @@ mod tests {
             row("raw", 3, ended),
             row("fred", 3, measured(700)),
             row("redis-rs", 3, Outcome::default()),
+            row("raw", 4, Outcome { uncounted: true, ..measured(800) }),
         ];
         let text = table(&rows);
         let words = |line: usize| text.lines().nth(line).unwrap().split_whitespace().take(4).collect::<Vec<_>>();
@@ -263,5 +267,7 @@ mod tests {
         assert!(text.lines().nth(5).unwrap().ends_with("exact, ended by: interrupted"), "{text}");
         assert_eq!(words(7), ["redis-rs", "3", "–", "–"], "{text}");
         assert!(text.lines().nth(7).unwrap().ends_with("not measured"), "{text}");
+        assert!(text.lines().nth(8).unwrap().ends_with("UNSOUND"), "{text}");
+        assert_eq!(words(8), ["raw", "4", "800", "–"], "{text}");
     }
 }

@@ -308,11 +308,17 @@ async fn perform<D: Driver>(
                 let publishes = usage.calls.get(&command.to_ascii_lowercase()).copied().unwrap_or(0).saturating_sub(ends);
                 outcome.server = Some(ServerCount { publishes, cpu_s: usage.cpu_ns as f64 / 1e9 });
             }
-            Err(error) => outcome.remarks.push(format!("no count by the servers: {error}")),
+            Err(error) => {
+                outcome.uncounted = true;
+                outcome.remarks.push(format!("no count by the servers: {error}"));
+            }
         }
         let undisturbed = plan.churn.is_none() && outcome.disconnections == 0 && outcome.unanswered == 0;
         let doubtful = live.announced.load(Relaxed) - live.announcements_answered.load(Relaxed);
         cross_check(&mut outcome, command, undisturbed, doubtful);
+    }
+    if outcome.ended_by.is_none() {
+        outcome.ended_by = outcome.was_cut_off();
     }
     Ok(outcome)
 }
