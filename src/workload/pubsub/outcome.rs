@@ -143,6 +143,9 @@ pub struct Outcome {
     pub series: Vec<Tick>,
     /// Every subscription.
     pub accounts: Vec<Subscribed>,
+    /// Whether the drain was given up while messages still came: what is missing is lost, or was not yet taken from a client's buffer.
+    #[serde(default)]
+    pub drain_cut: bool,
     /// What ended the run before its time.
     pub ended_by: Option<String>,
     /// Counts that contradict each other; none in a sound run.
