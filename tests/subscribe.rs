@@ -168,6 +168,17 @@ async fn under_a_set_rate_latency_counts_from_the_planned_time() {
     assert!(latency.p50_us >= behind * 1e6 / 10.0, "{behind} {latency:?}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn under_a_set_rate_only_what_was_due_before_the_end_is_sent() {
+    let (servers, guard) = common::standalone().await;
+    let slow = Plan { rate: Some(2.0), messages: None, test_time: Duration::from_millis(1_300), ..plan(Kind::Channel) };
+    let outcome = run("raw", &servers, &guard, Resp::V2, &slow).await.unwrap();
+    // The two publishers in turn, and so one message every half second.
+    let due = (outcome.duration_s * 2.0).floor() as u64 + 1;
+    assert!(outcome.begun > 0 && outcome.begun <= due, "{} of {due}", outcome.begun);
+    assert_eq!((outcome.tally.lost, outcome.unanswered), (0, 0), "{outcome:?}");
+}
+
 #[cfg(feature = "fred")]
 #[tokio::test(flavor = "multi_thread")]
 async fn what_fred_says_it_dropped_is_what_is_lost() {
@@ -316,6 +327,38 @@ async fn a_server_that_dies_ends_the_run_with_the_reason_and_the_account() {
     // Only what was answered had to arrive; the rest may have.
     assert!(outcome.tally.expected() >= answered * 2 && outcome.tally.expected() <= outcome.begun * 2, "{outcome:?}");
     assert!(outcome.deviations.is_empty(), "{:?}", outcome.deviations);
+    assert!(outcome.is_unsound() && outcome.uncounted, "{outcome:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_gone_at_the_end_makes_the_run_unsound() {
+    let (servers, mut guard) = common::standalone().await;
+    let nodes = guard.nodes().to_vec();
+    // Shorter than publishers go on without an answer.
+    let timed = Plan { messages: None, test_time: Duration::from_secs(2), drain: Duration::from_millis(300), ..plan(Kind::Channel) };
+    let settings = Settings::default();
+    let ready = Arc::new(Notify::new());
+    let kill = {
+        let (ready, endpoint) = (ready.clone(), servers.first().clone());
+        tokio::spawn(async move {
+            ready.notified().await;
+            let mut connection = Connection::open(&endpoint, Resp::V2, true).await.unwrap();
+            under_way(&mut connection).await;
+            tokio::task::spawn_blocking(move || guard.kill()).await.unwrap();
+        })
+    };
+    let mut listener = |news: News<'_>| {
+        if matches!(news, News::Ready(_)) {
+            ready.notify_one();
+        }
+    };
+    let against = Against { servers: &servers, nodes: &nodes };
+    let outcome = start("raw", against, &settings, &timed, &mut listener).unwrap().await.unwrap();
+    kill.await.unwrap();
+    assert_eq!((outcome.disconnections, outcome.reconnections), (8, 0), "{outcome:?}");
+    assert!(outcome.is_unsound() && !outcome.is_whole(), "{outcome:?}");
+    let reason = outcome.ended_by.unwrap();
+    assert!(reason.contains("no count at the end") && reason.contains("8 of 8 subscribers were without a connection"), "{reason}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -32,11 +32,23 @@ fn mistakes_get_one_sentence_and_exit_2_before_any_work() {
         (vec!["publish", "-n", "0"], "0 is not in 1.."),
         (vec!["publish", "--batchsize", "1,0"], "0 is not in 1.."),
         (vec!["publish", "--window", "0"], "--window is 0"),
+        (vec!["publish", "--driver", "raw", "--driver", "raw"], "the driver raw is named twice"),
+        (vec!["subscribe", "--driver", "raw", "--driver", "raw"], "the driver raw is named twice"),
     ] {
         let (code, out, error) = rcb(&arguments);
         assert_eq!(code, Some(2), "{arguments:?}: {error}");
         assert!(error.contains(wanted) && out.is_empty(), "{arguments:?}: {error}");
     }
+}
+
+#[cfg(feature = "redis-rs")]
+#[test]
+fn more_connections_than_a_driver_has_are_refused_and_not_made_fewer() {
+    // No server is there: it is refused before one is asked for.
+    let (code, out, error) =
+        rcb(&["publish", "--url", "redis://127.0.0.1:1", "--driver", "raw", "--driver", "redis-rs", "--connections", "5"]);
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("redis-rs has at most 1 connection, and 5 were asked for; give --connections 1") && out.is_empty(), "{error}");
 }
 
 #[cfg(feature = "deadpool-redis")]

@@ -182,6 +182,27 @@ impl Arguments {
         Ok(())
     }
 
+    /// Whether the named drivers are there, each once, and can have so many connections.
+    fn check_named(&self) -> Result<(), String> {
+        let mut named: Vec<&str> = Vec::new();
+        for name in &self.drivers {
+            let driver = find(name).map_err(|error| error.to_string())?;
+            if named.contains(&driver.name) {
+                return Err(format!("the driver {name} is named twice; name it once, and give --repeat for more rounds"));
+            }
+            named.push(driver.name);
+            if let Some(reason) = self.too_many_connections(driver) {
+                return Err(format!("{reason}; give --connections {} or another driver", driver.most_connections));
+            }
+        }
+        Ok(())
+    }
+
+    fn too_many_connections(&self, driver: &Descriptor) -> Option<String> {
+        let (asked, most) = (self.connections.get(), driver.most_connections);
+        (asked > most).then(|| format!("{} has at most {most} connection, and {asked} were asked for", driver.name))
+    }
+
     /// The drivers to be measured on `topology`.
     fn drivers(&self, topology: Topology) -> Result<Vec<&'static Descriptor>, String> {
         if self.drivers.is_empty() {
@@ -206,9 +227,7 @@ impl Arguments {
 
 pub fn run(arguments: &Arguments) -> Outcome {
     arguments.check().map_err(Failure::Usage)?;
-    for name in &arguments.drivers {
-        find(name).map_err(|error| Failure::Usage(error.to_string()))?;
-    }
+    arguments.check_named().map_err(Failure::Usage)?;
     let json = json_file(arguments.json_out_file.as_deref())?;
     let environment = Environment::read();
     let runtime = runtime(false)?;
@@ -293,8 +312,10 @@ pub fn run(arguments: &Arguments) -> Outcome {
 }
 
 fn measure_one(runtime: &tokio::runtime::Runtime, target: &Target, driver: &Descriptor, mode: Mode, arguments: &Arguments) -> Ran {
-    let connections = arguments.connections.min(NonZeroUsize::new(driver.most_connections).unwrap_or(NonZeroUsize::MIN));
-    let settings = Settings { connections, resp: arguments.resp, profile: arguments.profile, ..Settings::default() };
+    if let Some(reason) = arguments.too_many_connections(driver) {
+        return Ran::Unsupported { reason };
+    }
+    let settings = Settings { connections: arguments.connections, resp: arguments.resp, profile: arguments.profile, ..Settings::default() };
     let strategy = match mode {
         Mode::Windowed { window_ns, .. } => Strategy::window(Duration::from_nanos(window_ns), 0),
         _ => Strategy::Native,

@@ -257,7 +257,11 @@ pub fn run(arguments: &Arguments) -> Outcome {
     plan.check().map_err(Failure::Usage)?;
     let mut drivers: Vec<&'static Descriptor> = Vec::new();
     for name in &arguments.drivers {
-        drivers.push(find(name).map_err(|error| Failure::Usage(error.to_string()))?);
+        let driver = find(name).map_err(|error| Failure::Usage(error.to_string()))?;
+        if drivers.iter().any(|known| known.name == driver.name) {
+            return Err(Failure::Usage(format!("the driver {name} is named twice; name it once, and give --rounds for more turns")));
+        }
+        drivers.push(driver);
     }
     let json = json_file(arguments.json_out_file.as_deref())?;
     let subscribers = plan.subscriptions().div_ceil(u64::from(plan.channels_per_subscriber));

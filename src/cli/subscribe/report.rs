@@ -116,10 +116,13 @@ fn lines(text: &mut String, row: &Row, outcome: &Outcome, plan: &Plan) {
     }
     if let Some(ns) = outcome.client_ns_per_message() {
         let publishers = if plan.publishers > 0 { ", publishers included" } else { "" };
-        line("Client CPU", format!("{:.3} µs per message{publishers}", ns / 1e3));
+        line("Client CPU", format!("{:.3} µs per message of the measured time{publishers}", ns / 1e3));
     }
     if let (Some(server), Some(ns)) = (&outcome.server, outcome.server_ns_per_message()) {
-        line("Server CPU", format!("{:.3} µs per delivered message, {:.3} s in all", ns / 1e3, server.cpu_s));
+        line(
+            "Server CPU",
+            format!("{:.3} µs per delivered message, {:.3} s in all; of the whole run, warm-up included", ns / 1e3, server.cpu_s),
+        );
     }
     if let Some(buffer) = &row.buffer {
         let capacity = buffer.capacity.map_or_else(|| "no limit of messages".to_owned(), |capacity| format!("{capacity} messages"));
@@ -127,6 +130,9 @@ fn lines(text: &mut String, row: &Row, outcome: &Outcome, plan: &Plan) {
     }
     if tally.stale > 0 {
         line("Not Exact", format!("{} messages came after their gap had been settled", tally.stale));
+    }
+    if outcome.is_unsound() {
+        line("UNSOUND", "the figures of this run can't be stood behind".into());
     }
     outcome.ended_by.iter().for_each(|reason| line("Ended By", reason.clone()));
     outcome.deviations.iter().for_each(|deviation| line("DEVIATION", deviation.clone()));
@@ -136,7 +142,8 @@ fn lines(text: &mut String, row: &Row, outcome: &Outcome, plan: &Plan) {
 fn account(line: &mut impl FnMut(&str, String), outcome: &Outcome, plan: &Plan) {
     let (tally, strays) = (&outcome.tally, &outcome.strays);
     let lossy = if outcome.is_lossy() { "  LOSSY" } else { "" };
-    line("Account", format!("expected {}, received {}, lost {}{lossy}", tally.expected(), tally.received, tally.lost));
+    let lost = if outcome.drain_cut { "lost or not yet taken" } else { "lost" };
+    line("Account", format!("expected {}, received {}, {lost} {}{lossy}", tally.expected(), tally.received, tally.lost));
     line(
         "Besides",
         format!(
@@ -146,8 +153,7 @@ fn account(line: &mut impl FnMut(&str, String), outcome: &Outcome, plan: &Plan) 
     );
     match outcome.given {
         Some(given) => {
-            let missing = tally.expected().saturating_sub(given);
-            let away = if missing > 0 { format!("; to {missing} more nobody was connected") } else { String::new() };
+            let away = nobody_connected(outcome, plan, given);
             line("Given by the Servers", format!("{given}, by {}'s own count{away}", plan.kind.publish()));
         }
         None if plan.publishers > 0 => {
@@ -161,6 +167,23 @@ fn account(line: &mut impl FnMut(&str, String), outcome: &Outcome, plan: &Plan) 
     if outcome.disconnections > 0 {
         line("Connections Lost", format!("{}, {} made anew", outcome.disconnections, outcome.reconnections));
     }
+}
+
+/// To how many that had to get a message the servers did not give it. The replies that were lost would have said it of theirs.
+fn nobody_connected(outcome: &Outcome, plan: &Plan, given: u64) -> String {
+    let most = outcome.tally.expected().saturating_sub(given);
+    if most == 0 {
+        return String::new();
+    }
+    if outcome.unanswered == 0 {
+        return format!("; to {most} more nobody was connected");
+    }
+    let untold = outcome.unanswered.saturating_mul(u64::from(plan.per_channel));
+    let what = match most.saturating_sub(untold) {
+        0 => format!("unknown whether somebody was connected to each of {most} more"),
+        least => format!("to {least} to {most} more nobody was connected"),
+    };
+    format!("; {what}: {} messages had no answer", outcome.unanswered)
 }
 
 /// All drivers side by side.
@@ -196,6 +219,8 @@ pub fn table(rows: &[Row]) -> String {
                 let millis = |us: Option<f64>| us.map_or_else(none, |us| format!("{:.3}", us / 1e3));
                 let mut what = if outcome.is_unsound() {
                     "UNSOUND".to_owned()
+                } else if outcome.is_lossy() && outcome.drain_cut {
+                    "LOSSY or not yet taken".to_owned()
                 } else if outcome.is_lossy() {
                     "LOSSY".to_owned()
                 } else if outcome.rate().is_none() {
@@ -226,7 +251,8 @@ pub fn table(rows: &[Row]) -> String {
         table.add_row(cells);
     }
     let note = "of raw: of raw's run in the same round, in which the drivers run one after the other in shuffled order; whether a difference is more \
-                than chance only several rounds tell (--rounds)";
+                than chance only several rounds tell (--rounds)\n\
+                server µs/msg: of the whole run, warm-up included; client µs/msg: of the measured time";
     let text = format!("{table}\n{note}");
     text.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
@@ -234,6 +260,7 @@ pub fn table(rows: &[Row]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::pubsub::stream::Tally;
 
     fn row(driver: &'static str, round: u32, outcome: Outcome) -> Row {
         Row { driver, round, client: "x 1".into(), way: "", buffer: None, result: Ran::Measured(Box::new(outcome)) }
@@ -254,6 +281,7 @@ mod tests {
             row("raw", 3, ended),
             row("fred", 3, measured(700)),
             row("redis-rs", 3, Outcome::default()),
+            row("raw", 4, Outcome { uncounted: true, ..measured(800) }),
         ];
         let text = table(&rows);
         let words = |line: usize| text.lines().nth(line).unwrap().split_whitespace().take(4).collect::<Vec<_>>();
@@ -263,5 +291,32 @@ mod tests {
         assert!(text.lines().nth(5).unwrap().ends_with("exact, ended by: interrupted"), "{text}");
         assert_eq!(words(7), ["redis-rs", "3", "–", "–"], "{text}");
         assert!(text.lines().nth(7).unwrap().ends_with("not measured"), "{text}");
+        assert!(text.lines().nth(8).unwrap().ends_with("UNSOUND"), "{text}");
+        assert_eq!(words(8), ["raw", "4", "800", "–"], "{text}");
+    }
+    fn plan() -> Plan {
+        Plan { per_channel: 2, ..crate::workload::pubsub::plan::tests::plan() }
+    }
+
+    #[test]
+    fn nobody_is_said_to_have_been_away_for_a_reply_that_was_lost() {
+        let outcome =
+            |unanswered| Outcome { unanswered, tally: Tally { received: 100, lost: 10, ..Tally::default() }, ..Outcome::default() };
+        assert_eq!(nobody_connected(&outcome(0), &plan(), 110), "");
+        assert_eq!(nobody_connected(&outcome(0), &plan(), 100), "; to 10 more nobody was connected");
+        assert_eq!(nobody_connected(&outcome(3), &plan(), 100), "; to 4 to 10 more nobody was connected: 3 messages had no answer");
+        assert!(nobody_connected(&outcome(5), &plan(), 100).starts_with("; unknown whether"));
+    }
+
+    #[test]
+    fn what_is_missing_after_a_drain_that_was_cut_is_not_simply_lost() {
+        let told = |drain_cut| {
+            let outcome = Outcome { drain_cut, tally: Tally { received: 100, lost: 10, ..Tally::default() }, ..measured(100) };
+            let (mut text, row) = (String::new(), row("raw", 1, outcome.clone()));
+            lines(&mut text, &row, &outcome, &plan());
+            text
+        };
+        assert!(told(true).contains("lost or not yet taken 10"), "{}", told(true));
+        assert!(told(false).contains("received 100, lost 10"), "{}", told(false));
     }
 }

@@ -308,11 +308,17 @@ async fn perform<D: Driver>(
                 let publishes = usage.calls.get(&command.to_ascii_lowercase()).copied().unwrap_or(0).saturating_sub(ends);
                 outcome.server = Some(ServerCount { publishes, cpu_s: usage.cpu_ns as f64 / 1e9 });
             }
-            Err(error) => outcome.remarks.push(format!("no count by the servers: {error}")),
+            Err(error) => {
+                outcome.uncounted = true;
+                outcome.remarks.push(format!("no count by the servers: {error}"));
+            }
         }
         let undisturbed = plan.churn.is_none() && outcome.disconnections == 0 && outcome.unanswered == 0;
         let doubtful = live.announced.load(Relaxed) - live.announcements_answered.load(Relaxed);
         cross_check(&mut outcome, command, undisturbed, doubtful);
+    }
+    if outcome.ended_by.is_none() {
+        outcome.ended_by = outcome.was_cut_off();
     }
     Ok(outcome)
 }
@@ -349,6 +355,7 @@ fn orders(plan: &Plan, run: u64, publisher: u32, channels: &[Vec<u8>], lanes: &L
         batch: plan.batch,
         messages,
         rate: plan.rate.map(|rate| rate / f64::from(plan.publishers.max(1))),
+        lead: plan.batch as f64 * f64::from(publisher) / f64::from(plan.publishers.max(1)),
     }
 }
 
@@ -384,5 +391,18 @@ mod tests {
             }
             assert_eq!(sent, [100; 3], "{publishers}");
         }
+    }
+
+    #[test]
+    fn publishers_with_a_set_rate_take_turns() {
+        let plan = Plan { publishers: 4, rate: Some(20.0), batch: 5, ..plan() };
+        let channels: Vec<Vec<u8>> = (0..plan.channels.count()).map(|index| plan.channels.name(index)).collect();
+        let lanes = Lanes::new(plan.channels.count(), plan.publishers);
+        let first = |publisher| {
+            let orders = orders(&plan, 1, publisher, &channels, &lanes);
+            orders.lead / orders.rate.unwrap()
+        };
+        // Each sends a batch a second, and all together four.
+        assert_eq!((0..4).map(first).collect::<Vec<_>>(), [0.0, 0.25, 0.5, 0.75]);
     }
 }

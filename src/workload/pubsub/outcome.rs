@@ -10,7 +10,7 @@ use super::stream::Tally;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// Left out of rate, latency and CPU.
+    /// Left out of rate, latency and the CPU of this process.
     WarmUp,
     /// Measured.
     Measured,
@@ -136,10 +136,16 @@ pub struct Outcome {
     pub client_cpu: ClientCpu,
     /// The servers' own count; `None` with the reason in `remarks`.
     pub server: Option<ServerCount>,
+    /// Whether the servers' count is missing at the end of a run that needs it: they died, or were started anew.
+    #[serde(default)]
+    pub uncounted: bool,
     /// The run second by second.
     pub series: Vec<Tick>,
     /// Every subscription.
     pub accounts: Vec<Subscribed>,
+    /// Whether the drain was given up while messages still came: what is missing is lost, or was not yet taken from a client's buffer.
+    #[serde(default)]
+    pub drain_cut: bool,
     /// What ended the run before its time.
     pub ended_by: Option<String>,
     /// Counts that contradict each other; none in a sound run.
@@ -188,7 +194,19 @@ impl Outcome {
     /// Whether the figures can't be stood behind, loss apart.
     #[must_use]
     pub fn is_unsound(&self) -> bool {
-        !self.deviations.is_empty() || self.strays.corrupt > 0 || self.tally.duplicated > 0
+        !self.deviations.is_empty() || self.strays.corrupt > 0 || self.tally.duplicated > 0 || self.was_cut_off().is_some()
+    }
+
+    /// What says that the servers were gone at the end, so that part of the measured time is of no use.
+    #[must_use]
+    pub fn was_cut_off(&self) -> Option<String> {
+        let away = self.disconnections.saturating_sub(self.reconnections);
+        let away = (away > 0).then(|| format!("{away} of {} subscribers were without a connection at the end", self.subscribers));
+        let uncounted = self.uncounted.then(|| "the servers gave no count at the end".to_owned());
+        match (uncounted, away) {
+            (Some(uncounted), Some(away)) => Some(format!("{uncounted}, and {away}")),
+            (one, other) => one.or(other),
+        }
     }
 }
 
@@ -258,6 +276,16 @@ mod tests {
         assert!(dropped.is_lossy() && !dropped.is_whole());
         assert!(!Outcome { ended_by: Some("interrupted".into()), ..whole.clone() }.is_whole());
         assert!(!Outcome { duration_s: 0.0, ..whole }.is_whole());
+    }
+
+    #[test]
+    fn a_run_whose_servers_are_gone_at_the_end_is_unsound() {
+        let whole = Outcome { measured: 20, duration_s: 2.0, subscribers: 5, disconnections: 5, reconnections: 5, ..outcome(20, 0, 20) };
+        assert!(whole.is_whole() && whole.was_cut_off().is_none(), "all came back");
+        let away = Outcome { reconnections: 3, ..whole.clone() };
+        assert!(away.is_unsound() && away.was_cut_off().unwrap().starts_with("2 of 5 subscribers"));
+        let uncounted = Outcome { uncounted: true, ..whole };
+        assert!(uncounted.is_unsound() && uncounted.was_cut_off().unwrap().contains("no count"));
     }
 
     #[test]

@@ -162,10 +162,10 @@ impl Plan {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    pub(in super::super) fn plan() -> Plan {
+    pub(crate) fn plan() -> Plan {
         Plan {
             channels: Channels { prefix: super::super::channels::usual_prefix(), minimum: 1, maximum: 3 },
             kind: Kind::Channel,

@@ -47,6 +47,8 @@ pub struct Orders {
     pub messages: Option<u64>,
     /// Messages per second; `None` = each as soon as the last is answered.
     pub rate: Option<f64>,
+    /// Messages at its rate that go by before its first, so that publishers take turns instead of sending at the same moment.
+    pub lead: f64,
 }
 
 /// Publishes until it is done or told to stop.
@@ -76,12 +78,11 @@ pub async fn publish<D: Driver>(mut client: D, servers: &Servers, settings: &Set
         left = orders.channels.len();
         let mut planned_ns = None;
         if let Some(rate) = orders.rate {
-            let after = after(planned, rate);
+            let after = after(orders.lead + planned as f64, rate);
             let Some(due) = start.checked_add(after) else { break };
             planned_ns = Some(start_ns.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX)));
-            wait_until(due, timer.as_mut(), live).await;
             // What was not due before the end is not sent.
-            if live.stop_publishing.load(Relaxed) {
+            if !wait_until(due, timer.as_mut(), live).await {
                 break;
             }
             let behind = u64::try_from(due.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -134,8 +135,8 @@ pub async fn publish<D: Driver>(mut client: D, servers: &Servers, settings: &Set
 }
 
 /// When a message is due that comes after `planned` others.
-fn after(planned: u64, rate: f64) -> Duration {
-    Duration::try_from_secs_f64(planned as f64 / rate).unwrap_or(Duration::MAX)
+fn after(planned: f64, rate: f64) -> Duration {
+    Duration::try_from_secs_f64(planned / rate).unwrap_or(Duration::MAX)
 }
 
 /// Tells the subscribers of its channels how many messages there were; for subscribers in another process.
@@ -165,13 +166,14 @@ pub async fn announce_end<D: Driver>(client: &D, orders: &Orders, live: &Live) -
     Ok(())
 }
 
-/// With a timer that is finer than the millisecond of tokio's, which would be in every latency from the planned time.
-async fn wait_until(due: Instant, timer: Option<&mut <Precise as Clock>::Timer>, live: &Live) {
+/// Whether the time has come; else publishing has ended, and nothing may be sent any more. With a timer that is finer than the millisecond
+/// of tokio's, which would be in every latency from the planned time.
+async fn wait_until(due: Instant, timer: Option<&mut <Precise as Clock>::Timer>, live: &Live) -> bool {
     let mut timer = timer;
     while !live.stop_publishing.load(Relaxed) {
         let left = due.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return;
+            return true;
         }
         let left = left.min(Duration::from_millis(100));
         match &mut timer {
@@ -179,6 +181,7 @@ async fn wait_until(due: Instant, timer: Option<&mut <Precise as Clock>::Timer>,
             None => tokio::time::sleep(left).await,
         }
     }
+    false
 }
 
 /// Under a set rate a message bears the time for which it was planned, so that waiting behind a slow one counts.
@@ -256,8 +259,8 @@ mod tests {
 
     #[test]
     fn a_plan_of_any_rate_is_a_time() {
-        assert_eq!(after(0, 1e-20), Duration::ZERO);
-        assert_eq!(after(10, 4.0), Duration::from_millis(2_500));
-        assert_eq!(after(1, 1e-20), Duration::MAX);
+        assert_eq!(after(0.0, 1e-20), Duration::ZERO);
+        assert_eq!(after(10.0, 4.0), Duration::from_millis(2_500));
+        assert_eq!(after(1.0, 1e-20), Duration::MAX);
     }
 }

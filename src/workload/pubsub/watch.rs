@@ -61,6 +61,7 @@ pub(super) struct Watch<'a> {
     measured: Option<(Mark, Snapshot)>,
     end: Option<(Mark, Usage)>,
     arrivals: Option<Arrivals>,
+    drain_cut: bool,
     ended_by: Option<String>,
     remarks: Vec<String>,
 }
@@ -83,6 +84,7 @@ impl<'a> Watch<'a> {
             measured: None,
             end: None,
             arrivals: None,
+            drain_cut: false,
             ended_by: None,
             remarks: Vec::new(),
         };
@@ -255,22 +257,29 @@ impl<'a> Watch<'a> {
         let start = Instant::now();
         let wanted = (self.plan.publishers > 0).then(|| self.lanes.begun() * u64::from(self.plan.per_channel));
         let wanted = if self.plan.publish_only { Some(0) } else { wanted };
+        // A slow subscriber takes nothing while it dawdles.
+        let quiet = self.plan.drain.saturating_add(self.plan.delay);
         let (mut seen, mut progress) = (self.follow(), Instant::now());
         loop {
             let now = self.follow();
             if now > seen || busy() {
                 (seen, progress) = (now, Instant::now());
             }
-            let longest = if interrupt::interrupted() { LONGEST_DRAIN_INTERRUPTED } else { LONGEST_DRAIN };
+            let interrupted = interrupt::interrupted();
+            let longest = if interrupted { LONGEST_DRAIN_INTERRUPTED } else { LONGEST_DRAIN };
             let done = match wanted {
                 Some(wanted) => seen >= wanted,
                 None => self.others_are_done(),
             };
-            if done && !busy() || progress.elapsed() >= self.plan.drain {
+            if done && !busy() || progress.elapsed() >= quiet {
                 break;
             }
             if start.elapsed() >= longest {
-                self.remarks.push(format!("messages still came after {longest:?} of draining; what was left counts as lost"));
+                self.drain_cut = true;
+                self.remarks.push(format!("messages still came after {longest:?} of draining; what was left is lost or was not yet taken"));
+                if interrupted && self.ended_by.is_none() {
+                    self.ended_by = Some("interrupted".into());
+                }
                 break;
             }
             if Instant::now() >= self.next_tick {
@@ -300,6 +309,7 @@ impl<'a> Watch<'a> {
         outcome.reconnections = self.live.reconnections.load(Relaxed);
         outcome.behind_s = self.plan.rate.map(|_| self.live.behind_ns.load(Relaxed) as f64 / 1e9);
         outcome.series = self.series;
+        outcome.drain_cut = self.drain_cut;
         outcome.ended_by = self.ended_by;
         outcome.remarks.append(&mut self.remarks);
     }
