@@ -82,7 +82,7 @@ impl Graceful {
     pub fn register(notice: &'static str, limit: std::time::Duration) -> Self {
         let (running, ended) = std::sync::mpsc::channel();
         let interrupt = Interrupt::register(move || {
-            eprintln!("\n{notice}");
+            tell!("\n{notice}");
             // An error says that the work has ended.
             let _ = ended.recv_timeout(limit);
         });

@@ -9,6 +9,16 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
+/// Prints a line to standard error. Unlike `eprintln!` it does not panic when that is closed: what is measured is worth more than
+/// what is told about it.
+macro_rules! tell {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        // Nobody reads it, so nobody can be told.
+        let _ = writeln!(std::io::stderr().lock(), $($text)*);
+    }};
+}
+
 pub mod calibrate;
 pub mod cli;
 pub mod compare;

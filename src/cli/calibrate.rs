@@ -115,7 +115,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     };
     let mut failed = false;
     for micros in WINDOWS_US {
-        eprintln!("held time: window of {micros} µs");
+        tell!("held time: window of {micros} µs");
         // Spawned, as a bench's callers are: the main thread is no worker of the runtime.
         let measuring = multi_thread.spawn(held(Duration::from_micros(micros), HELD_COMMANDS));
         match multi_thread.block_on(measuring) {
@@ -131,7 +131,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         if interrupted() {
             break;
         }
-        eprintln!("harness tax: {}", driver.name);
+        tell!("harness tax: {}", driver.name);
         match visit(driver.name, Measure(&multi_thread, &target.servers, arguments)) {
             Ok(Ok(one)) => report.tax.push(one),
             Ok(Err(error)) => {
@@ -150,7 +150,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         Some(program) => {
             let current_thread = runtime(true)?;
             for (pipeline, operations) in FLOOR_RUNS.into_iter().take_while(|_| !interrupted()) {
-                eprintln!("raw against redis-benchmark: -c {FLOOR_CONNECTIONS} -P {pipeline}");
+                tell!("raw against redis-benchmark: -c {FLOOR_CONNECTIONS} -P {pipeline}");
                 let rounds = usize::from(arguments.rounds).min(11);
                 let comparing = floor(&program, endpoint, FLOOR_CONNECTIONS, pipeline, operations, rounds);
                 let limit = LONGEST_STEP * 5;

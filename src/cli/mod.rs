@@ -75,7 +75,7 @@ pub fn run() -> ExitCode {
         // What fails while an interruption is under way fails because of it.
         Err(_) if crate::interrupt::interrupted() => ExitCode::from(crate::interrupt::EXIT_INTERRUPTED as u8),
         Err(error) => {
-            eprintln!("error: {error}");
+            tell!("error: {error}");
             error.code()
         }
     }
@@ -134,9 +134,9 @@ fn runtime(current_thread: bool) -> Result<Runtime, Failure> {
 /// Provides the target that `arguments` ask for and prints its line and warnings to standard error.
 fn provide_target(runtime: &Runtime, arguments: &TargetArgs) -> Result<Target, Failure> {
     let target = runtime.block_on(provide(&arguments.spec()?))?;
-    eprintln!("target: {target}");
+    tell!("target: {target}");
     for warning in &target.warnings {
-        eprintln!("warning: {warning}");
+        tell!("warning: {warning}");
     }
     Ok(target)
 }
@@ -153,7 +153,7 @@ fn print(text: &str) {
         && error.kind() != ErrorKind::BrokenPipe
         && !UNPRINTED.swap(true, Ordering::Relaxed)
     {
-        eprintln!("error: can't write to standard output: {error}");
+        tell!("error: can't write to standard output: {error}");
     }
 }
 

@@ -236,7 +236,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let target = runtime.block_on(provide(&spec))?;
     // After the target, so that on Ctrl-C the servers are still there for the end of the run.
     let graceful = Graceful::register("interrupted; ending the row", Duration::from_secs(10));
-    eprintln!("target: {target}");
+    tell!("target: {target}");
     let drivers = arguments.drivers(target.topology()).and_then(|drivers| {
         if arguments.sharded && !target.server.at_least(7, 0) {
             return Err(format!("--sharded needs Redis 7.0 or later, and this is {}; leave it out", target.server));
@@ -252,7 +252,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     };
     let mut warnings = measure::warnings(&environment);
     warnings.extend(target.warnings.iter().cloned());
-    warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    warnings.iter().for_each(|warning| tell!("warning: {warning}"));
     let mut report = Report {
         format: "redis-client-bench/publish",
         version: 1,
@@ -272,7 +272,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         complete: false,
         rows: Vec::new(),
     };
-    eprintln!("subscriber: that of {}, whatever the driver", SUBSCRIBER.name);
+    tell!("subscriber: that of {}, whatever the driver", SUBSCRIBER.name);
     let mut random = StdRng::seed_from_u64(arguments.seed);
     let mut turns = drivers.clone();
     'rounds: for round in 1..=arguments.repeat {
@@ -287,10 +287,10 @@ pub fn run(arguments: &Arguments) -> Outcome {
                 match &result {
                     Ran::Measured(burst) => {
                         let real = Duration::from_secs_f64(burst.real_s);
-                        eprintln!("{} {mode}: got {} messages in {real:?}", driver.name, burst.received);
+                        tell!("{} {mode}: got {} messages in {real:?}", driver.name, burst.received);
                     }
-                    Ran::Failed { reason } => eprintln!("{} {mode}: FAILED: {reason}", driver.name),
-                    Ran::Unsupported { reason } => eprintln!("{} {mode}: unsupported: {reason}", driver.name),
+                    Ran::Failed { reason } => tell!("{} {mode}: FAILED: {reason}", driver.name),
+                    Ran::Unsupported { reason } => tell!("{} {mode}: unsupported: {reason}", driver.name),
                 }
                 report.rows.push(Row { driver: driver.name, client: driver.client_version(), round, mode, result });
             }

@@ -149,7 +149,7 @@ impl Default for TargetSpec {
             resp: Resp::V2,
             answer_within: Duration::from_secs(5),
             path: None,
-            progress: |line| eprintln!("{line}"),
+            progress: |line| tell!("{line}"),
         }
     }
 }

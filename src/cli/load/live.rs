@@ -77,7 +77,7 @@ impl Live {
     fn print(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.println(line),
-            None => eprintln!("{line}"),
+            None => tell!("{line}"),
         }
     }
 }

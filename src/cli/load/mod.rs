@@ -62,10 +62,10 @@ pub fn run(arguments: &Arguments) -> Outcome {
     plan.for_target(target.is_ours(), target.topology()).map_err(usage)?;
     let told = warnings(&environment);
     for line in &told {
-        eprintln!("warning: {line}");
+        tell!("warning: {line}");
     }
     for line in &plan.notices {
-        eprintln!("note: {line}");
+        tell!("note: {line}");
     }
     let record = LoadRecord::new(environment, target.facts(), told, plan.asked.clone());
     let log = hdr.map(HdrLog::new).transpose().map_err(usage)?;
@@ -87,10 +87,10 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let table = table.map(|output| ("CSV", output.write(|out| csv(&record, out))));
     for (name, written) in [json, log, table].into_iter().flatten() {
         match written {
-            Ok(()) => eprintln!("{name} saved"),
+            Ok(()) => tell!("{name} saved"),
             Err(error) => {
                 failed = true;
-                eprintln!("error: {error}");
+                tell!("error: {error}");
             }
         }
     }

@@ -111,7 +111,7 @@ impl<'a> Session<'a> {
     fn run_one(&mut self, workload: &Workload, subject: &Subject, round: usize) {
         let plan = self.plan;
         let driver = subject.driver;
-        eprintln!("\n{}", report::load::heading(driver, subject.settings.connections.get(), &workload.name, &plan.asked, round));
+        tell!("\n{}", report::load::heading(driver, subject.settings.connections.get(), &workload.name, &plan.asked, round));
         let ran = match &subject.unsupported {
             Some(reason) => Err(NoRun(Status::Unsupported, reason.clone())),
             None => self.execute(workload, subject),
@@ -241,7 +241,7 @@ impl Cleaning<'_> {
                 for workload in &plan.workloads {
                     let removing = tokio::time::timeout(LONGEST_FILL, keyspace.clear(&workload.mix));
                     if let Err(error) = removing.await.unwrap_or_else(|_| Err(Error::timed_out(LONGEST_FILL))) {
-                        eprintln!("warning: keys under rcb:load: are left on the server: {error}");
+                        tell!("warning: keys under rcb:load: are left on the server: {error}");
                     }
                 }
             }

@@ -284,10 +284,10 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let target = runtime.block_on(provide(&spec))?;
     // After the target, so that on Ctrl-C the servers are still there for the end of the run.
     let graceful = Graceful::register("interrupted; settling the accounts", Duration::from_secs(30));
-    eprintln!("target: {target}");
+    tell!("target: {target}");
     let mut report = arguments.report(environment, &target);
     report.warnings.extend(target.warnings.iter().cloned());
-    report.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    report.warnings.iter().for_each(|warning| tell!("warning: {warning}"));
     let possible = plan
         .check_target(target.topology(), &target.server)
         .and_then(|()| drivers.iter().try_for_each(|driver| plan.check_driver(driver, target.topology(), arguments.resp)));
@@ -309,8 +309,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
         }
         let against = Against { servers: &target.servers, nodes: &target.nodes };
         let mut listener = |news: News<'_>| match news {
-            News::Ready(outcome) => eprintln!("{}", report::ready(driver, outcome)),
-            News::Tick(tick) => eprintln!("{}", report::tick(tick)),
+            News::Ready(outcome) => tell!("{}", report::ready(driver, outcome)),
+            News::Tick(tick) => tell!("{}", report::tick(tick)),
         };
         let running = engine::start(driver.name, against, &settings, &plan, &mut listener);
         let running = running.map_err(|error| Failure::Usage(error.to_string()))?;
