@@ -78,6 +78,21 @@ pub(crate) fn load_config() -> Result<BenchConfig, BadConfig> {
 /// The payload of an unwinding that only leaves Criterion; the reason is in the session.
 struct CellFailed;
 
+/// Leaves Criterion out of the middle of a benchmark. It has no way to give up on one; unwinding out of it leaves its files as
+/// they were.
+fn leave_criterion() -> ! {
+    resume_unwind(Box::new(CellFailed))
+}
+
+/// Runs a benchmark that may leave Criterion.
+fn in_criterion(benchmark: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(benchmark))
+        && !payload.is::<CellFailed>()
+    {
+        resume_unwind(payload);
+    }
+}
+
 /// Sends one cell through Criterion. The cell connects when Criterion first asks for a run, and never when a filter or
 /// `--list` leaves it out.
 fn bench_cell(session: &RefCell<Session>, group: &mut BenchmarkGroup<'_, WallTime>, planned: &Group, cell: &PlannedCell) {
@@ -85,21 +100,20 @@ fn bench_cell(session: &RefCell<Session>, group: &mut BenchmarkGroup<'_, WallTim
     let mut open: Option<Open> = None;
     let mut runs = Vec::new();
     let mut failure: Option<Outcome> = None;
-    // Criterion has no way to give up on one benchmark. Unwinding out of it leaves its files as they were.
-    let unwound = catch_unwind(AssertUnwindSafe(|| {
+    in_criterion(|| {
         group.bench_function(id, |bencher| {
             let mut session = session.borrow_mut();
             // Only now is it known that no filter leaves the cell out.
             if let Some(reason) = &cell.unsupported {
                 failure = Some(Outcome::Unsupported { reason: reason.clone() });
-                resume_unwind(Box::new(CellFailed));
+                leave_criterion();
             }
             if open.is_none() {
                 match session.open(planned, cell) {
                     Ok(opened) => open = Some(opened),
                     Err(outcome) => {
                         failure = Some(outcome);
-                        resume_unwind(Box::new(CellFailed));
+                        leave_criterion();
                     }
                 }
             }
@@ -112,16 +126,11 @@ fn bench_cell(session: &RefCell<Session>, group: &mut BenchmarkGroup<'_, WallTim
                 }
                 Err(reason) => {
                     failure = Some(Outcome::Failed { reason });
-                    resume_unwind(Box::new(CellFailed));
+                    leave_criterion();
                 }
             });
         });
-    }));
-    if let Err(payload) = unwound
-        && !payload.is::<CellFailed>()
-    {
-        resume_unwind(payload);
-    }
+    });
     let mut session = session.borrow_mut();
     let closed = open.map(|open| session.close(open));
     if session.gave_up() && failure.is_some() {

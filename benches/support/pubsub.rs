@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 use std::num::NonZeroUsize;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ use tokio::runtime::Runtime;
 
 use super::args::Mode;
 use super::session::{forget_estimate, results_folder, target_from_environment};
-use super::{CellFailed, load_config};
+use super::{in_criterion, leave_criterion, load_config};
 
 /// What the subscriber's own buffer must hold: more than can be on its way.
 const BUFFER: usize = 1 << 16;
@@ -116,21 +115,20 @@ fn bench_cell(session: &RefCell<Session>, group: &mut BenchmarkGroup<'_, WallTim
     let mut runs: Vec<Figures> = Vec::new();
     let mut ended: Option<Ran> = None;
     let mut asked = false;
-    // Criterion has no way to give up on one benchmark. Unwinding out of it leaves its files as they were.
-    let unwound = catch_unwind(AssertUnwindSafe(|| {
+    in_criterion(|| {
         group.bench_function(id, |bencher| {
             asked = true;
             let mut session = session.borrow_mut();
             if let Some(reason) = &cell.unsupported {
                 ended = Some(Ran::Unsupported { reason: reason.clone() });
-                resume_unwind(Box::new(CellFailed));
+                leave_criterion();
             }
             if open.is_none() {
                 match session.open(cell) {
                     Ok(opened) => open = Some(opened),
                     Err(reason) => {
                         ended = Some(Ran::Failed { reason });
-                        resume_unwind(Box::new(CellFailed));
+                        leave_criterion();
                     }
                 }
             }
@@ -144,16 +142,11 @@ fn bench_cell(session: &RefCell<Session>, group: &mut BenchmarkGroup<'_, WallTim
                 }
                 Err(reason) => {
                     ended = Some(Ran::Failed { reason });
-                    resume_unwind(Box::new(CellFailed));
+                    leave_criterion();
                 }
             });
         });
-    }));
-    if let Err(payload) = unwound
-        && !payload.is::<CellFailed>()
-    {
-        resume_unwind(payload);
-    }
+    });
     let mut session = session.borrow_mut();
     if let Some(open) = open {
         session.close(open);

@@ -15,6 +15,7 @@ use crate::calibrate::{
 use crate::drivers::{DRIVERS, Driver, Error, Servers, Settings, Topology, Visit, find, visit};
 use crate::interrupt::{EXIT_INTERRUPTED, Graceful, interrupted};
 use crate::measure::{self, Environment};
+use crate::report::lines;
 use crate::target::{TargetArgs, TargetFacts};
 
 #[derive(clap::Args)]
@@ -180,10 +181,6 @@ pub fn run(arguments: &Arguments) -> Outcome {
 /// The program called `name` on PATH.
 fn which(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?).map(|folder| folder.join(name)).find(|path| path.is_file())
-}
-
-fn lines(table: &Table) -> String {
-    table.to_string().lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 
 fn verdict(within: bool) -> &'static str {

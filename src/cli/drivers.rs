@@ -7,6 +7,7 @@ mod subscribers;
 
 use super::{Outcome, print, print_json};
 use crate::drivers::{DRIVERS, Descriptor, PipelineReach, Resp, Settings, Topology};
+use crate::report::lines;
 use subscribers::PubSub;
 
 #[derive(clap::Args)]
@@ -82,10 +83,6 @@ fn subscribers(entries: &[Entry]) -> Table {
     table
 }
 
-fn lines(table: &Table) -> impl Iterator<Item = String> {
-    table.to_string().lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().into_iter()
-}
-
 pub fn run(arguments: &Arguments) -> Outcome {
     let entries: Vec<Entry> = DRIVERS.iter().map(Entry::new).collect();
     if arguments.json {
@@ -107,12 +104,12 @@ pub fn run(arguments: &Arguments) -> Outcome {
             entry.summary.to_owned(),
         ]);
     }
-    let mut text: Vec<String> = lines(&table).collect();
+    let mut text = vec![lines(&table)];
     text.push(String::new());
     text.push("On a cluster, a pipeline window (or off) uses one standalone client per master, so every driver that runs".into());
     text.push("standalone can be swept there too.".into());
     text.push(String::new());
-    text.extend(lines(&subscribers(&entries)));
+    text.push(lines(&subscribers(&entries)));
     text.push(String::new());
     text.push("Publishing every driver can. A subscriber at one chosen node of a cluster can what it can at a server.".into());
     for entry in &entries {

@@ -10,6 +10,7 @@ mod publish;
 mod subscribe;
 mod target;
 
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +20,7 @@ use serde::Serialize;
 use tokio::runtime::{Builder, Runtime};
 
 use self::load::outputs::Output;
+use crate::drivers::{Descriptor, find};
 use crate::target::{Target, TargetArgs, TargetError, provide};
 
 const EXAMPLES: &str = "\
@@ -105,6 +107,25 @@ impl Failure {
 }
 
 type Outcome = Result<ExitCode, Failure>;
+
+/// The drivers called `names`, each of which may be named once; `repeat` says what to do instead of naming one twice.
+fn named_drivers<'a>(names: impl IntoIterator<Item = &'a str>, repeat: &str) -> Result<Vec<&'static Descriptor>, String> {
+    let mut drivers: Vec<&'static Descriptor> = Vec::new();
+    for name in names {
+        let driver = find(name).map_err(|error| error.to_string())?;
+        if drivers.iter().any(|known| known.name == driver.name) {
+            return Err(format!("the driver {name} is named twice; name it once{repeat}"));
+        }
+        drivers.push(driver);
+    }
+    Ok(drivers)
+}
+
+/// Why `driver` can't have so many connections.
+fn too_many_connections(driver: &Descriptor, asked: NonZeroUsize) -> Option<String> {
+    let most = driver.most_connections;
+    (asked.get() > most).then(|| format!("{} has at most {most} connection, and {asked} were asked for", driver.name))
+}
 
 /// The file for the results, tried before the work.
 fn json_file(path: Option<&Path>) -> Result<Option<Output>, Failure> {

@@ -12,7 +12,7 @@ use rand::seq::SliceRandom;
 use serde::Serialize;
 
 use super::limits::parse_time;
-use super::{Failure, Outcome, json_file, print, runtime, save_json};
+use super::{Failure, Outcome, json_file, named_drivers, print, runtime, save_json, too_many_connections};
 use crate::drivers::{DRIVERS, Descriptor, Kind, Profile, Resp, Settings, Strategy, Topology, find};
 use crate::interrupt::{EXIT_INTERRUPTED, Graceful, interrupted};
 use crate::measure::{self, Environment};
@@ -184,23 +184,13 @@ impl Arguments {
 
     /// Whether the named drivers are there, each once, and can have so many connections.
     fn check_named(&self) -> Result<(), String> {
-        let mut named: Vec<&str> = Vec::new();
-        for name in &self.drivers {
-            let driver = find(name).map_err(|error| error.to_string())?;
-            if named.contains(&driver.name) {
-                return Err(format!("the driver {name} is named twice; name it once, and give --repeat for more rounds"));
-            }
-            named.push(driver.name);
-            if let Some(reason) = self.too_many_connections(driver) {
+        let names = self.drivers.iter().map(String::as_str);
+        for driver in named_drivers(names, ", and give --repeat for more rounds")? {
+            if let Some(reason) = too_many_connections(driver, self.connections) {
                 return Err(format!("{reason}; give --connections {} or another driver", driver.most_connections));
             }
         }
         Ok(())
-    }
-
-    fn too_many_connections(&self, driver: &Descriptor) -> Option<String> {
-        let (asked, most) = (self.connections.get(), driver.most_connections);
-        (asked > most).then(|| format!("{} has at most {most} connection, and {asked} were asked for", driver.name))
     }
 
     /// The drivers to be measured on `topology`.
@@ -312,7 +302,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
 }
 
 fn measure_one(runtime: &tokio::runtime::Runtime, target: &Target, driver: &Descriptor, mode: Mode, arguments: &Arguments) -> Ran {
-    if let Some(reason) = arguments.too_many_connections(driver) {
+    if let Some(reason) = too_many_connections(driver, arguments.connections) {
         return Ran::Unsupported { reason };
     }
     let settings = Settings { connections: arguments.connections, resp: arguments.resp, profile: arguments.profile, ..Settings::default() };

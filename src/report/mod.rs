@@ -4,4 +4,5 @@ pub mod load;
 pub mod pubsub;
 mod table;
 
+pub(crate) use table::lines;
 pub use table::{share_of_raw, table};

@@ -37,7 +37,7 @@ pub fn table(record: &Record) -> String {
 }
 
 /// The table's text without trailing blanks.
-pub(super) fn lines(table: &Table) -> String {
+pub(crate) fn lines(table: &Table) -> String {
     table.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 

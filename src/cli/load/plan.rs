@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::args::{Arguments, Window};
+use crate::cli::{named_drivers, too_many_connections};
 use crate::drivers::{DRIVERS, Descriptor, PipelineReach, Scope, Settings, Strategy, Topology, find};
 use crate::record::load::Asked;
 use crate::record::{Runtime, RuntimeFlavour};
@@ -336,23 +337,16 @@ fn subjects(arguments: &Arguments) -> Result<Vec<Subject>, String> {
         return Err("--scope is about a pipeline window; give --window with a time, or idle".to_owned());
     }
     let mut subjects: Vec<Subject> = Vec::new();
-    for name in names {
-        let driver = find(name).map_err(|error| error.to_string())?;
-        if subjects.iter().any(|known| known.driver.name == driver.name) {
-            return Err(format!("the driver {name} is named twice; name it once"));
+    for driver in named_drivers(names, "")? {
+        if let Some(asked) = arguments.connections
+            && let Some(reason) = too_many_connections(driver, asked)
+        {
+            let pools = DRIVERS.iter().filter(|driver| driver.most_connections >= asked.get()).map(|driver| driver.name);
+            let pools = pools.collect::<Vec<_>>().join(", ");
+            return Err(format!("{reason}; give --connections {}, or a driver that holds several: {pools}", driver.most_connections));
         }
-        let connections = match arguments.connections {
-            Some(asked) if asked.get() > driver.most_connections => {
-                let most = driver.most_connections;
-                let pools = DRIVERS.iter().filter(|driver| driver.most_connections >= asked.get()).map(|driver| driver.name);
-                let pools = pools.collect::<Vec<_>>().join(", ");
-                return Err(format!(
-                    "{name} has at most {most} connection, and {asked} were asked for; give --connections {most}, or a driver that holds several: {pools}"
-                ));
-            }
-            Some(asked) => asked,
-            None => NonZeroUsize::new(arguments.callers.get().min(driver.most_connections)).unwrap_or(NonZeroUsize::MIN),
-        };
+        let usual = NonZeroUsize::new(arguments.callers.get().min(driver.most_connections)).unwrap_or(NonZeroUsize::MIN);
+        let connections = arguments.connections.unwrap_or(usual);
         let settings = Settings {
             connections,
             resp: arguments.resp,

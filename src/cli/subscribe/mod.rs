@@ -13,8 +13,8 @@ use rand::seq::SliceRandom;
 use serde::Serialize;
 
 use super::limits::{allow_files, allow_memory, parse_time};
-use super::{Failure, Outcome, json_file, print, runtime, save_json};
-use crate::drivers::{Descriptor, Kind, Profile, Resp, Settings, Topology, find};
+use super::{Failure, Outcome, json_file, named_drivers, print, runtime, save_json};
+use crate::drivers::{Kind, Profile, Resp, Settings, Topology};
 use crate::interrupt::{EXIT_INTERRUPTED, Graceful, interrupted};
 use crate::measure::{self, Environment};
 use crate::target::{Target, TargetArgs, TargetFacts, provide};
@@ -255,14 +255,8 @@ const BYTES_OF_A_SLOT: u64 = 720;
 pub fn run(arguments: &Arguments) -> Outcome {
     let plan = arguments.plan();
     plan.check().map_err(Failure::Usage)?;
-    let mut drivers: Vec<&'static Descriptor> = Vec::new();
-    for name in &arguments.drivers {
-        let driver = find(name).map_err(|error| Failure::Usage(error.to_string()))?;
-        if drivers.iter().any(|known| known.name == driver.name) {
-            return Err(Failure::Usage(format!("the driver {name} is named twice; name it once, and give --rounds for more turns")));
-        }
-        drivers.push(driver);
-    }
+    let names = arguments.drivers.iter().map(String::as_str);
+    let mut drivers = named_drivers(names, ", and give --rounds for more turns").map_err(Failure::Usage)?;
     let json = json_file(arguments.json_out_file.as_deref())?;
     let subscribers = plan.subscriptions().div_ceil(u64::from(plan.channels_per_subscriber));
     let clients = subscribers + u64::from(plan.publishers) + OTHER_FILES;

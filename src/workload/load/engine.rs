@@ -166,9 +166,16 @@ impl Drop for Flight<'_> {
 }
 
 impl Shared {
-    /// Sends one batch and notes what came of it.
+    /// Sends one batch and notes what came of it. Returns when its last reply was there.
     #[inline]
-    async fn exchange<I: Issue>(&self, issue: &I, batch: &mut Batch, flight: &mut Flight<'_>, begun: Instant, planned: Option<Instant>) {
+    async fn exchange<I: Issue>(
+        &self,
+        issue: &I,
+        batch: &mut Batch,
+        flight: &mut Flight<'_>,
+        begun: Instant,
+        planned: Option<Instant>,
+    ) -> Instant {
         issue.issue(&self.mix, batch, self.job.verify).await;
         let ended = Instant::now();
         let nanos = |since: Instant| u64::try_from(ended.saturating_duration_since(since).as_nanos()).unwrap_or(u64::MAX);
@@ -180,6 +187,7 @@ impl Shared {
             self.settle(batch, service, planned);
         }
         flight.commands = 0;
+        ended
     }
 
     fn settle(&self, batch: &mut Batch, service: u64, planned: Option<u64>) {
@@ -249,8 +257,7 @@ impl Shared {
                     return last;
                 }
                 flight.commands = count;
-                self.exchange(issue, &mut batch, &mut flight, begun, None).await;
-                last = Instant::now();
+                last = self.exchange(issue, &mut batch, &mut flight, begun, None).await;
                 at += count;
             }
         }
@@ -269,8 +276,7 @@ impl Shared {
             self.under_way.fetch_add(1, Ordering::AcqRel);
             flight.commands = count;
             let begun = Instant::now();
-            self.exchange(issue, &mut batch, &mut flight, begun, Some(start + arrival.planned)).await;
-            last = Instant::now();
+            last = self.exchange(issue, &mut batch, &mut flight, begun, Some(start + arrival.planned)).await;
             self.under_way.fetch_sub(1, Ordering::AcqRel);
         }
         last

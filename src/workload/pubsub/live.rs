@@ -10,6 +10,8 @@ use std::sync::{Mutex, PoisonError};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use crate::measure::latency::histogram;
+
 /// Latencies that a subscriber keeps before it hands them over.
 const BUFFERED: usize = 256;
 
@@ -122,17 +124,6 @@ pub struct Live {
     /// Latencies of messages sent before are left out: nanoseconds of the monotonic clock.
     pub measured_from: AtomicU64,
     shards: Vec<Mutex<Histogram<u64>>>,
-}
-
-/// Nanoseconds at which latencies are cut off: an hour.
-const LONGEST_NS: u64 = 3_600_000_000_000;
-
-/// A histogram of nanoseconds with three significant digits, of constant size.
-#[must_use]
-pub fn histogram() -> Histogram<u64> {
-    // Can't fail with these bounds; the other way grows as it needs.
-    Histogram::new_with_bounds(1, LONGEST_NS, 3)
-        .unwrap_or_else(|_| Histogram::new(3).unwrap_or_else(|_| unreachable!("3 digits are allowed")))
 }
 
 impl Live {

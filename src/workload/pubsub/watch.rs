@@ -9,12 +9,13 @@ use tokio::task::JoinSet;
 
 use super::churn::Lanes;
 use super::engine::{Listener, News};
-use super::live::{Live, Percentiles, histogram};
+use super::live::{Live, Percentiles};
 use super::outcome::{ClientCpu, Outcome, Phase, Tick};
 use super::plan::Plan;
 use crate::drivers::Error;
 use crate::interrupt;
 use crate::measure::clock::now_ns;
+use crate::measure::latency::histogram;
 use crate::measure::{Snapshot, Usage};
 
 const SECOND: Duration = Duration::from_secs(1);
