@@ -7,8 +7,8 @@ use redis::{AsyncCommands, RedisError};
 
 use super::redis_rs::{commands_through, connect};
 use super::{
-    Applied, Descriptor, Driver, Error, Lanes, NoSubscriber, PipelineReach, PubSub, Resp, ResponseTimeout, Servers, Settings, Subscribe,
-    SubscriberSettings, Topology,
+    Applied, CacheSettings, CacheSupport, ClientCache, Descriptor, Driver, Error, Lanes, NoCache, NoSubscriber, PipelineReach, PubSub,
+    Resp, ResponseTimeout, Servers, Settings, Subscribe, SubscriberSettings, Topology,
 };
 
 /// The crate's pool: a connection belongs to one call at a time.
@@ -34,6 +34,14 @@ impl Subscribe for Bb8Redis {
     }
 }
 
+impl ClientCache for Bb8Redis {
+    type Cached = NoCache;
+
+    async fn cached(servers: &Servers, settings: &Settings, options: &CacheSettings) -> Result<NoCache, Error> {
+        Self::DESCRIPTOR.cache.refuse(servers.topology, settings.resp, options)
+    }
+}
+
 impl Driver for Bb8Redis {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "bb8-redis",
@@ -53,6 +61,9 @@ impl Driver for Bb8Redis {
             Err(
                 "the crate documents no pub/sub: its connections are handed out for one command at a time and receive no messages; subscribe with redis-rs",
             )
+        }),
+        cache: CacheSupport::none(|_, _, _, _| {
+            Err("the crate takes no settings for its connections, so their cache can't be turned on; measure redis-rs")
         }),
         notes: &[
             "It takes no AsyncConnectionConfig: the response timeout of 500 ms and the queue of 50 stay, also when tuned.",

@@ -6,8 +6,9 @@ use redis::AsyncCommands;
 
 use super::redis_rs::{self, RedisReply, connect};
 use super::{
-    Applied, Command, Commands, Descriptor, Driver, Error, Lanes, NoSubscriber, PipelineReach, PipelineReplies, Pipelines, PubSub, Publish,
-    Resp, ResponseTimeout, Servers, Settings, Subscribe, SubscriberSettings, Topology, Transactions,
+    Applied, CacheSettings, CacheSupport, ClientCache, Command, Commands, Descriptor, Driver, Error, Lanes, NoCache, NoSubscriber,
+    PipelineReach, PipelineReplies, Pipelines, PubSub, Publish, Resp, ResponseTimeout, Servers, Settings, Subscribe, SubscriberSettings,
+    Topology, Transactions,
 };
 
 /// The crate's pools: a connection belongs to one call at a time.
@@ -121,6 +122,14 @@ impl Subscribe for DeadpoolRedis {
     }
 }
 
+impl ClientCache for DeadpoolRedis {
+    type Cached = NoCache;
+
+    async fn cached(servers: &Servers, settings: &Settings, options: &CacheSettings) -> Result<NoCache, Error> {
+        Self::DESCRIPTOR.cache.refuse(servers.topology, settings.resp, options)
+    }
+}
+
 impl Driver for DeadpoolRedis {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "deadpool-redis",
@@ -144,6 +153,9 @@ impl Driver for DeadpoolRedis {
             Err(
                 "the crate documents no pub/sub: its connections are handed out for one command at a time and receive no messages; subscribe with redis-rs",
             )
+        }),
+        cache: CacheSupport::none(|_, _, _, _| {
+            Err("each pooled connection would have a cache of its own, and a caller another one at each checkout; measure redis-rs")
         }),
         notes: &[
             "Every checkout costs a round trip that can't be turned off: UNWATCH and PING; on a cluster a PING to every master.",

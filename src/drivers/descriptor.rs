@@ -1,6 +1,6 @@
 //! What a driver says of itself, before anything is connected.
 
-use super::{PubSub, Resp, ResponseTimeout, Settings, Topology};
+use super::{CacheSupport, PubSub, Resp, ResponseTimeout, Settings, Topology};
 
 /// What one explicit pipeline may hold on a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +59,8 @@ pub struct Descriptor {
     pub tells_transaction_errors: bool,
     /// What it can subscribe to. Publishing every driver can.
     pub pubsub: PubSub,
+    /// What it can cache on its own side.
+    pub cache: CacheSupport,
     /// What the profile `tuned` can't equalise, and anything else a reader of its figures must know.
     pub notes: &'static [&'static str],
 }

@@ -4,9 +4,10 @@
 //! never names a client. `docs/DRIVERS.md` shows how to add one.
 //!
 //! Traits by capability: [`Commands`] (what every driver can), [`Pipelines`] (explicit pipelines), [`Transactions`]
-//! (`MULTI` … `EXEC`), [`Publish`] and [`Subscribe`] (publish/subscribe) and [`Driver`] (how it is built and what it says of
-//! itself). Client caching is to be a further trait beside them.
+//! (`MULTI` … `EXEC`), [`Publish`] and [`Subscribe`] (publish/subscribe), [`ClientCache`] (reads
+//! from the client's own memory) and [`Driver`] (how it is built and what it says of itself).
 
+mod cache;
 mod descriptor;
 mod pubsub;
 mod registry;
@@ -22,6 +23,10 @@ pub mod raw;
 #[cfg(feature = "redis-rs")]
 pub mod redis_rs;
 
+pub use cache::{
+    CacheCounts, CacheMode, CacheSettings, CacheSupport, Cached, CachedRead, Capacity, ClientCache, CountedBy, NoCache, Served, Units,
+    at_once,
+};
 pub use descriptor::{Applied, Descriptor, PipelineReach};
 pub use pubsub::{
     Buffer, Event, Kind, Message, NoSubscriber, PubSub, Publish, Subscribe, Subscriber, SubscriberSettings, WhenFull, receivers,
@@ -122,7 +127,7 @@ pub trait Transactions: Pipelines {
 }
 
 /// What can be measured: a client crate and one way of connecting with it.
-pub trait Driver: Transactions + Publish + Subscribe {
+pub trait Driver: Transactions + Publish + Subscribe + ClientCache {
     /// What the driver says of itself.
     const DESCRIPTOR: Descriptor;
 

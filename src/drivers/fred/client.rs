@@ -8,8 +8,8 @@ use super::connect::{self, Serving};
 use super::subscriber::{self, FredSubscriber};
 use super::{FredReply, calls};
 use crate::drivers::{
-    Applied, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Publish, Resp, Servers,
-    Settings, Subscribe, SubscriberSettings, Topology, Transactions,
+    Applied, CacheSettings, CacheSupport, ClientCache, Command, Commands, Descriptor, Driver, Error, Lanes, NoCache, PipelineReach,
+    PipelineReplies, Pipelines, Publish, Resp, Servers, Settings, Subscribe, SubscriberSettings, Topology, Transactions,
 };
 
 /// One client: one connection, or one to each master of a cluster.
@@ -73,6 +73,14 @@ impl Subscribe for Fred {
     }
 }
 
+impl ClientCache for Fred {
+    type Cached = NoCache;
+
+    async fn cached(servers: &Servers, settings: &Settings, options: &CacheSettings) -> Result<NoCache, Error> {
+        Self::DESCRIPTOR.cache.refuse(servers.topology, settings.resp, options)
+    }
+}
+
 impl Driver for Fred {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "fred",
@@ -89,6 +97,7 @@ impl Driver for Fred {
         pipeline_reach: PipelineReach::AnySlot,
         tells_transaction_errors: false,
         pubsub: subscriber::PUBSUB,
+        cache: CacheSupport::none(|_, _, _, _| Err("fred has no cache here yet; nothing to measure")),
         notes: super::NOTES,
     };
 

@@ -8,8 +8,8 @@ use super::connect::{self, Serving};
 use super::subscriber::{self, FredSubscriber};
 use super::{FredReply, calls};
 use crate::drivers::{
-    Applied, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, Publish, Resp, Servers,
-    Settings, Subscribe, SubscriberSettings, Topology, Transactions,
+    Applied, CacheSettings, CacheSupport, ClientCache, Command, Commands, Descriptor, Driver, Error, Lanes, NoCache, PipelineReach,
+    PipelineReplies, Pipelines, Publish, Resp, Servers, Settings, Subscribe, SubscriberSettings, Topology, Transactions,
 };
 
 /// The crate's round-robin pool; each call takes the next client.
@@ -80,6 +80,14 @@ impl Subscribe for FredPool {
     }
 }
 
+impl ClientCache for FredPool {
+    type Cached = NoCache;
+
+    async fn cached(servers: &Servers, settings: &Settings, options: &CacheSettings) -> Result<NoCache, Error> {
+        Self::DESCRIPTOR.cache.refuse(servers.topology, settings.resp, options)
+    }
+}
+
 impl Driver for FredPool {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "fred-pool",
@@ -96,6 +104,7 @@ impl Driver for FredPool {
         pipeline_reach: PipelineReach::AnySlot,
         tells_transaction_errors: false,
         pubsub: subscriber::PUBSUB,
+        cache: CacheSupport::none(|_, _, _, _| Err("each client of this pool would need tracking and a cache of its own; measure fred")),
         notes: super::NOTES,
     };
 

@@ -22,8 +22,9 @@ pub use shared::Shared;
 pub use subscriber::RawSubscriber;
 
 use super::{
-    Applied, Buffer, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines, PubSub, Publish, Resp,
-    ResponseTimeout, Scope, Servers, Settings, Strategy, Subscribe, SubscriberSettings, Topology, Transactions, WhenFull,
+    Applied, Buffer, CacheSettings, CacheSupport, ClientCache, Command, Commands, Descriptor, Driver, Error, Lanes, NoCache, PipelineReach,
+    PipelineReplies, Pipelines, PubSub, Publish, Resp, ResponseTimeout, Scope, Servers, Settings, Strategy, Subscribe, SubscriberSettings,
+    Topology, Transactions, WhenFull,
 };
 use crate::window::Routed;
 
@@ -237,6 +238,14 @@ impl Subscribe for Raw {
     }
 }
 
+impl ClientCache for Raw {
+    type Cached = NoCache;
+
+    async fn cached(servers: &Servers, settings: &Settings, options: &CacheSettings) -> Result<NoCache, Error> {
+        Self::DESCRIPTOR.cache.refuse(servers.topology, settings.resp, options)
+    }
+}
+
 impl Driver for Raw {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "raw",
@@ -259,6 +268,7 @@ impl Driver for Raw {
             binary_names: true,
             tells_pattern: true,
         },
+        cache: CacheSupport::none(|_, _, _, _| Err("raw has no cache yet; nothing to measure here")),
         notes: &[],
     };
 

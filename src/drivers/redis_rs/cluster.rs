@@ -7,8 +7,8 @@ use tokio::sync::mpsc::unbounded_channel;
 use super::subscriber::{self, RedisSubscriber};
 use super::{commands_through, connect};
 use crate::drivers::{
-    Applied, Descriptor, Driver, Error, Lanes, PipelineReach, Profile, PubSub, Resp, ResponseTimeout, Servers, Settings, Subscribe,
-    SubscriberSettings, Topology,
+    Applied, CacheSettings, CacheSupport, ClientCache, Descriptor, Driver, Error, Lanes, NoCache, PipelineReach, Profile, PubSub, Resp,
+    ResponseTimeout, Servers, Settings, Subscribe, SubscriberSettings, Topology,
 };
 
 /// One connection to each master, behind one task that routes.
@@ -51,6 +51,14 @@ impl Subscribe for RedisRsCluster {
     }
 }
 
+impl ClientCache for RedisRsCluster {
+    type Cached = NoCache;
+
+    async fn cached(servers: &Servers, settings: &Settings, options: &CacheSettings) -> Result<NoCache, Error> {
+        Self::DESCRIPTOR.cache.refuse(servers.topology, settings.resp, options)
+    }
+}
+
 impl Driver for RedisRsCluster {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "redis-rs-cluster",
@@ -75,6 +83,7 @@ impl Driver for RedisRsCluster {
             way: "a ClusterConnection of its own with push_sender; at a chosen node as redis-rs",
             ..subscriber::STANDALONE
         },
+        cache: CacheSupport::none(|_, _, _, _| Err("redis-rs-cluster has no cache here yet; nothing to measure")),
         notes: &[
             "Its queues can't be changed: 100 requests to the one routing task, 50 to each node. More callers wait in them, also when tuned.",
             "As it ships: TCP_NODELAY off, no response timeout (unlike the crate's other connections), 16 retries up to 11 minutes apart; tuned: 3 retries at most 0.5 s apart.",

@@ -5,7 +5,8 @@ use redis::aio::MultiplexedConnection;
 use super::subscriber::{self, RedisSubscriber};
 use super::{commands_through, connect};
 use crate::drivers::{
-    Applied, Descriptor, Driver, Error, Lanes, PipelineReach, Resp, Servers, Settings, Subscribe, SubscriberSettings, Topology,
+    Applied, CacheSettings, CacheSupport, ClientCache, Descriptor, Driver, Error, Lanes, NoCache, PipelineReach, Resp, Servers, Settings,
+    Subscribe, SubscriberSettings, Topology,
 };
 
 /// One multiplexed connection, cloned for each call as the crate's documentation advises.
@@ -19,6 +20,14 @@ impl Subscribe for RedisRs {
 
     async fn subscriber(servers: &Servers, settings: &Settings, options: &SubscriberSettings) -> Result<RedisSubscriber, Error> {
         RedisSubscriber::connect(servers, settings, options).await
+    }
+}
+
+impl ClientCache for RedisRs {
+    type Cached = NoCache;
+
+    async fn cached(servers: &Servers, settings: &Settings, options: &CacheSettings) -> Result<NoCache, Error> {
+        Self::DESCRIPTOR.cache.refuse(servers.topology, settings.resp, options)
     }
 }
 
@@ -38,6 +47,7 @@ impl Driver for RedisRs {
         pipeline_reach: PipelineReach::AnySlot,
         tells_transaction_errors: true,
         pubsub: subscriber::STANDALONE,
+        cache: CacheSupport::none(|_, _, _, _| Err("redis-rs has no cache here yet; nothing to measure")),
         notes: &[
             "As it ships: TCP_NODELAY off, a timer of 500 ms per command, 50 requests in its queue.",
             "It does not reconnect: after a lost connection every call fails.",

@@ -6,8 +6,8 @@ use tokio::sync::mpsc::unbounded_channel;
 use super::subscriber::{self, RedisSubscriber};
 use super::{commands_through, connect};
 use crate::drivers::{
-    Applied, Descriptor, Driver, Error, Lanes, PipelineReach, Profile, PubSub, Resp, ResponseTimeout, Servers, Settings, Subscribe,
-    SubscriberSettings, Topology,
+    Applied, CacheSettings, CacheSupport, ClientCache, Descriptor, Driver, Error, Lanes, NoCache, PipelineReach, Profile, PubSub, Resp,
+    ResponseTimeout, Servers, Settings, Subscribe, SubscriberSettings, Topology,
 };
 
 /// One connection that the crate renews when it is lost.
@@ -44,6 +44,14 @@ impl Subscribe for RedisRsManager {
     }
 }
 
+impl ClientCache for RedisRsManager {
+    type Cached = NoCache;
+
+    async fn cached(servers: &Servers, settings: &Settings, options: &CacheSettings) -> Result<NoCache, Error> {
+        Self::DESCRIPTOR.cache.refuse(servers.topology, settings.resp, options)
+    }
+}
+
 impl Driver for RedisRsManager {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "redis-rs-manager",
@@ -67,6 +75,7 @@ impl Driver for RedisRsManager {
             way: "a ConnectionManager of its own with set_push_sender",
             ..subscriber::STANDALONE
         },
+        cache: CacheSupport::none(|_, _, _, _| Err("redis-rs-manager has no cache here yet; nothing to measure")),
         notes: &[
             "As it ships: TCP_NODELAY off, a timer of 500 ms per command, 50 requests in its queue.",
             "After a lost connection calls wait for the reconnection, which gives up after 6 tries (at most 6.3 s); both profiles keep that.",

@@ -9,7 +9,8 @@ use redis::aio::MultiplexedConnection;
 use super::subscriber::{self, RedisSubscriber};
 use super::{commands_through, connect};
 use crate::drivers::{
-    Applied, Descriptor, Driver, Error, Lanes, PipelineReach, Resp, Servers, Settings, Subscribe, SubscriberSettings, Topology,
+    Applied, CacheSettings, CacheSupport, ClientCache, Descriptor, Driver, Error, Lanes, NoCache, PipelineReach, Resp, Servers, Settings,
+    Subscribe, SubscriberSettings, Topology,
 };
 
 /// Multiplexed connections; each call takes the next one.
@@ -43,6 +44,14 @@ impl Subscribe for RedisRsPool {
     }
 }
 
+impl ClientCache for RedisRsPool {
+    type Cached = NoCache;
+
+    async fn cached(servers: &Servers, settings: &Settings, options: &CacheSettings) -> Result<NoCache, Error> {
+        Self::DESCRIPTOR.cache.refuse(servers.topology, settings.resp, options)
+    }
+}
+
 impl Driver for RedisRsPool {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "redis-rs-pool",
@@ -59,6 +68,7 @@ impl Driver for RedisRsPool {
         pipeline_reach: PipelineReach::AnySlot,
         tells_transaction_errors: true,
         pubsub: subscriber::STANDALONE,
+        cache: CacheSupport::none(|_, _, _, _| Err("each connection of this pool would have a cache of its own; measure redis-rs")),
         notes: &[
             "As it ships: TCP_NODELAY off, a timer of 500 ms per command, 50 requests in each connection's queue.",
             "The round robin is ours: the crate has no pool of multiplexed connections.",
