@@ -12,6 +12,7 @@ mod descriptor;
 mod pubsub;
 mod registry;
 mod settings;
+mod store;
 
 #[cfg(feature = "bb8-redis")]
 pub mod bb8_redis;

@@ -11,7 +11,7 @@ mod version;
 
 pub use command::{Command, encode_words};
 pub use decode::{FrameError, Frames, Scanner, parse};
-pub use push::{PublishedMessage, Pushed, Pushes};
+pub use push::{Invalidated, InvalidatedKeys, PublishedMessage, Pushed, Pushes, invalidated};
 pub use slot::{SLOTS, key_slot};
 pub use value::Value;
 pub use version::Resp;

@@ -1,4 +1,5 @@
-//! Messages of publish/subscribe in a stream of bytes: arrays in RESP2, pushes in RESP3, of the same words.
+//! Messages of publish/subscribe in a stream of bytes: arrays in RESP2, pushes in RESP3, of the same words. And the pushes by
+//! which a server says what a client must forget.
 
 use std::ops::Range;
 
@@ -133,9 +134,67 @@ fn message(buffer: &[u8]) -> Found {
     Found::Whole((position, parts, words))
 }
 
+/// What a client must forget that caches on its own side.
+#[derive(Clone, Copy, Debug)]
+pub enum Invalidated<'a> {
+    /// Everything: the database was emptied.
+    All,
+    /// These keys.
+    Keys(InvalidatedKeys<'a>),
+}
+
+/// The keys of an invalidation, in the server's order.
+#[derive(Clone, Copy, Debug)]
+pub struct InvalidatedKeys<'a> {
+    frame: &'a [u8],
+    position: usize,
+}
+
+impl<'a> Iterator for InvalidatedKeys<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        self.frame.get(self.position).filter(|&&kind| kind == b'$')?;
+        let (range, next) = bulk(self.frame, self.position)?;
+        self.position = next;
+        Some(&self.frame[range])
+    }
+}
+
+/// Reads the whole frame of a push, `None` when it is no invalidation. One that can't be understood means everything.
+#[must_use]
+pub fn invalidated(frame: &[u8]) -> Option<Invalidated<'_>> {
+    const NAME: &[u8] = b">2\r\n$10\r\ninvalidate\r\n";
+    let rest = frame.strip_prefix(NAME)?;
+    let keys = || {
+        let first = NAME.len() + memchr::memchr(b'\n', rest)? + 1;
+        let count: usize = std::str::from_utf8(rest[..first - NAME.len()].strip_prefix(b"*")?.trim_ascii_end()).ok()?.parse().ok()?;
+        let keys = InvalidatedKeys { frame, position: first };
+        (keys.count() == count).then_some(keys)
+    };
+    Some(keys().map_or(Invalidated::All, Invalidated::Keys))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_keys_of_an_invalidation_are_read_byte_for_byte() {
+        let keys = |frame: &'static [u8]| match invalidated(frame) {
+            Some(Invalidated::Keys(keys)) => Some(keys.collect::<Vec<_>>()),
+            Some(Invalidated::All) => None,
+            None => panic!("no invalidation: {frame:?}"),
+        };
+        let two = b">2\r\n$10\r\ninvalidate\r\n*2\r\n$0\r\n\r\n$7\r\n\r\n$1\r\n\xff\r\n";
+        assert_eq!(keys(two), Some(vec![&b""[..], b"\r\n$1\r\n\xff"]));
+        for all in ["_\r\n", "*-1\r\n", ":1\r\n", "*2\r\n$1\r\na\r\n:1\r\n"] {
+            assert_eq!(keys(format!(">2\r\n$10\r\ninvalidate\r\n{all}").leak().as_bytes()), None, "{all:?}");
+        }
+        for other in [&b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\np\r\n"[..], b"+OK\r\n", b""] {
+            assert!(invalidated(other).is_none(), "{other:?}");
+        }
+    }
 
     const STREAM: &[u8] = b">3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n\
         *3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$4\r\n\r\n$1\r\n\

@@ -89,6 +89,12 @@ impl<C: Pipelines> Routed<C> {
         self.0.nodes.iter().map_while(OnceLock::get).map(|node| node.client.clone()).collect()
     }
 
+    /// The client of the node that serves `key`, as far as is known.
+    #[must_use]
+    pub fn client_of(&self, key: &[u8]) -> &C {
+        &self.node_of(Some(key_slot(key))).client
+    }
+
     /// The index of the node at `endpoint`, connecting to it if it is new.
     async fn node_at(&self, endpoint: &Endpoint) -> Result<u16, Error> {
         let _adding = self.0.adding.lock().await;

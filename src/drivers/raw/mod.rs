@@ -6,6 +6,7 @@
 //!
 //! It follows <https://redis.io/docs/latest/develop/reference/protocol-spec/>.
 
+mod cache;
 mod pool;
 mod reply;
 mod shared;
@@ -16,15 +17,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+pub use cache::{RawCached, Tracked, TrackedNode};
 pub use pool::Pool;
 pub use reply::Frame;
 pub use shared::Shared;
 pub use subscriber::RawSubscriber;
 
 use super::{
-    Applied, Buffer, CacheSettings, CacheSupport, ClientCache, Command, Commands, Descriptor, Driver, Error, Lanes, NoCache, PipelineReach,
-    PipelineReplies, Pipelines, PubSub, Publish, Resp, ResponseTimeout, Scope, Servers, Settings, Strategy, Subscribe, SubscriberSettings,
-    Topology, Transactions, WhenFull,
+    Applied, Buffer, CacheSettings, ClientCache, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies,
+    Pipelines, PubSub, Publish, Resp, ResponseTimeout, Scope, Servers, Settings, Strategy, Subscribe, SubscriberSettings, Topology,
+    Transactions, WhenFull,
 };
 use crate::window::Routed;
 
@@ -239,10 +241,10 @@ impl Subscribe for Raw {
 }
 
 impl ClientCache for Raw {
-    type Cached = NoCache;
+    type Cached = RawCached;
 
-    async fn cached(servers: &Servers, settings: &Settings, options: &CacheSettings) -> Result<NoCache, Error> {
-        Self::DESCRIPTOR.cache.refuse(servers.topology, settings.resp, options)
+    async fn cached(servers: &Servers, settings: &Settings, options: &CacheSettings) -> Result<RawCached, Error> {
+        RawCached::connect(servers, settings, options).await
     }
 }
 
@@ -268,7 +270,7 @@ impl Driver for Raw {
             binary_names: true,
             tells_pattern: true,
         },
-        cache: CacheSupport::none(|_, _, _, _| Err("raw has no cache yet; nothing to measure here")),
+        cache: cache::CACHE,
         notes: &[],
     };
 

@@ -10,6 +10,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::{Notify, oneshot};
 
 use super::Frame;
+use crate::drivers::store::Store;
 use crate::drivers::{Command, Error, PipelineReplies, Settings};
 use crate::net::{Connection, Endpoint, ReadHalf, WriteHalf, read_more};
 use crate::resp::{Frames, encode_words};
@@ -28,6 +29,8 @@ struct Inner {
     state: Mutex<State>,
     /// Rung when `State::out` stops being empty, and when the connection ends.
     bell: Notify,
+    /// Where invalidations go, and what ends with the connection.
+    store: Option<Arc<Store>>,
 }
 
 struct State {
@@ -60,6 +63,9 @@ impl Inner {
 
     /// Ends the connection: everybody who waits gets the reason.
     fn end(&self, reason: &Error) {
+        if let Some(store) = &self.store {
+            store.end(reason);
+        }
         let waiting = {
             let mut state = self.lock();
             state.ended.get_or_insert_with(|| reason.clone());
@@ -112,14 +118,33 @@ impl Shared {
     /// # Errors
     /// As [`Connection::open`].
     pub async fn connect(endpoint: &Endpoint, settings: &Settings) -> Result<Self, Error> {
-        let connection = Connection::open(endpoint, settings.resp, settings.nodelay().unwrap_or(false)).await?;
+        Ok(Self::start(Self::open(endpoint, settings).await?, settings, None))
+    }
+
+    /// As [`Shared::connect`], with `tracking` sent first. What the server invalidates is dropped from `store` before any later reply is
+    /// handed out, and when the connection ends so does the store.
+    ///
+    /// # Errors
+    /// As [`Connection::open`], and the refusal of `tracking`.
+    pub async fn tracked(endpoint: &Endpoint, settings: &Settings, tracking: &Command, store: Arc<Store>) -> Result<Self, Error> {
+        let mut connection = Self::open(endpoint, settings).await?;
+        connection.request(tracking).await?;
+        Ok(Self::start(connection, settings, Some(store)))
+    }
+
+    async fn open(endpoint: &Endpoint, settings: &Settings) -> Result<Connection, Error> {
+        Connection::open(endpoint, settings.resp, settings.nodelay().unwrap_or(false)).await
+    }
+
+    /// Starts the two tasks of a connection.
+    fn start(connection: Connection, settings: &Settings, store: Option<Arc<Store>>) -> Self {
         let (stream, buffer) = connection.into_stream();
         let (read, write) = stream.into_split();
         let state = State { out: Vec::new(), queued: 0, waiting: VecDeque::new(), ended: None };
-        let inner = Arc::new(Inner { state: Mutex::new(state), bell: Notify::new() });
+        let inner = Arc::new(Inner { state: Mutex::new(state), bell: Notify::new(), store });
         tokio::spawn(write_queued(inner.clone(), write));
         tokio::spawn(read_replies(inner.clone(), read, buffer));
-        Ok(Self(Arc::new(Handle { inner, timeout: super::client_timeout(settings) })))
+        Self(Arc::new(Handle { inner, timeout: super::client_timeout(settings) }))
     }
 
     async fn one(&self, encode: impl FnOnce(&mut Vec<u8>)) -> Result<Frame, Error> {
@@ -141,6 +166,20 @@ impl Shared {
     /// Any [`Error`].
     pub async fn words(&self, words: &[&[u8]]) -> Result<Frame, Error> {
         self.one(|out| encode_words(out, words)).await
+    }
+
+    /// Two commands with no other caller's in between; the reply of the second.
+    ///
+    /// # Errors
+    /// Any [`Error`], of either.
+    pub async fn words_after(&self, first: &[&[u8]], words: &[&[u8]]) -> Result<Frame, Error> {
+        let encode = |out: &mut Vec<u8>| {
+            encode_words(out, first);
+            encode_words(out, words);
+        };
+        let frames: [Bytes; 2] = self.many(2, encode).await?.try_into().map_err(|_| Error::Protocol("too few replies".into()))?;
+        let [first, second] = frames.map(Frame::new);
+        first.and(second)
     }
 
     /// One command.
@@ -252,6 +291,9 @@ fn hand_out(inner: &Inner, frames: &mut Frames, buffer: &mut BytesMut, current: 
     while let Some(frame) = frames.next(buffer).map_err(|error| Error::Protocol(error.to_string()))? {
         // Pushes of RESP3 are nobody's reply.
         if frame.first() == Some(&b'>') {
+            if let Some(store) = &inner.store {
+                store.pushed(&frame);
+            }
             continue;
         }
         let many = match current {
