@@ -25,6 +25,7 @@ fn drivers_are_listed_with_versions_for_people_and_machines() {
     assert_eq!(code, Some(0));
     assert!(text.contains("subscriber") && text.contains("waits in the socket"), "{text}");
     assert!(text.contains("raw") && text.contains("redis-client-bench 0."), "{text}");
+    assert!(text.contains("Client-side caches") && text.contains("CLIENT CACHING (opt-in)"), "{text}");
     let (code, json, _) = output(&mut rcb(&["drivers", "--json"]));
     let list: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(code, Some(0));
@@ -35,6 +36,13 @@ fn drivers_are_listed_with_versions_for_people_and_machines() {
             let (kinds, reasons) = (one["kinds"].as_array().unwrap(), one["reasons"].as_array().unwrap());
             assert_eq!(kinds.len() == 3, reasons.is_empty(), "{driver}");
         }
+        let cache = &driver["client_side_cache"];
+        for one in cache["modes"].as_array().unwrap() {
+            let (modes, noloop, reasons) = (one["modes"].as_array(), one["noloop"].as_array(), one["reasons"].as_array());
+            let all = modes.unwrap().len() + noloop.unwrap().len() == 6;
+            assert_eq!(all, reasons.unwrap().is_empty(), "{driver}");
+        }
+        assert_eq!(cache["way"].is_null(), cache["details"].is_null(), "{driver}");
         assert_eq!(driver["pubsub"]["way"].is_null(), driver["pubsub"]["buffer"].is_null(), "{driver}");
     }
 }

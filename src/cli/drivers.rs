@@ -3,11 +3,13 @@
 use comfy_table::{Table, presets};
 use serde::Serialize;
 
+mod caches;
 mod subscribers;
 
 use super::{Outcome, print, print_json};
 use crate::drivers::{DRIVERS, Descriptor, PipelineReach, Resp, Settings, Topology};
 use crate::report::lines;
+use caches::Cache;
 use subscribers::PubSub;
 
 #[derive(clap::Args)]
@@ -30,6 +32,7 @@ struct Entry {
     explicit_pipeline_on_cluster: Option<&'static str>,
     checkout_commands: &'static [&'static str],
     pubsub: PubSub,
+    client_side_cache: Cache,
     notes: &'static [&'static str],
 }
 
@@ -51,6 +54,7 @@ impl Entry {
             explicit_pipeline_on_cluster: cluster,
             checkout_commands: driver.checkout,
             pubsub: PubSub::new(driver),
+            client_side_cache: Cache::new(driver),
             notes: driver.notes,
         }
     }
@@ -79,6 +83,19 @@ fn subscribers(entries: &[Entry]) -> Table {
             pubsub.buffer_cell(),
             pubsub.way.unwrap_or("unsupported").to_owned(),
         ]);
+    }
+    table
+}
+
+/// What each driver can cache on its own side, as a table; drivers that can't are left out.
+fn caches(entries: &[Entry]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["cache", "server", "cluster", "capacity in", "hits, misses", "evictions", "beside a miss", "which way"]);
+    for entry in entries {
+        if let Some(cells) = entry.client_side_cache.cells() {
+            table.add_row(std::iter::once(entry.name.to_owned()).chain(cells));
+        }
     }
     table
 }
@@ -112,9 +129,15 @@ pub fn run(arguments: &Arguments) -> Outcome {
     text.push(lines(&subscribers(&entries)));
     text.push(String::new());
     text.push("Publishing every driver can. A subscriber at one chosen node of a cluster can what it can at a server.".into());
+    text.push(String::new());
+    text.push(lines(&caches(&entries)));
+    text.push(String::new());
+    text.push("Client-side caches are for RESP3. Drivers that are not listed have none; why is among their notes.".into());
     for entry in &entries {
+        let uncached = entry.client_side_cache.reasons().into_iter().map(|reason| format!("  - Unsupported caching: {reason}."));
+        let cached = entry.client_side_cache.notes().iter().map(|note| format!("  - Cache: {note}")).chain(uncached);
         let refusals = entry.pubsub.reasons().into_iter().map(|reason| format!("  - Unsupported subscriptions: {reason}."));
-        let notes: Vec<_> = entry.notes.iter().map(|note| format!("  - {note}")).chain(refusals).collect();
+        let notes: Vec<_> = entry.notes.iter().map(|note| format!("  - {note}")).chain(refusals).chain(cached).collect();
         if !notes.is_empty() {
             text.push(format!("\n{}:", entry.name));
             text.extend(notes);

@@ -4,19 +4,20 @@ use bytes::Bytes;
 use fred::clients::Client;
 use fred::interfaces::{ClientLike, KeysInterface};
 
+use super::cache::{self, FredCached};
 use super::connect::{self, Serving};
 use super::subscriber::{self, FredSubscriber};
 use super::{FredReply, calls};
 use crate::drivers::{
-    Applied, CacheSettings, CacheSupport, ClientCache, Command, Commands, Descriptor, Driver, Error, Lanes, NoCache, PipelineReach,
-    PipelineReplies, Pipelines, Publish, Resp, Servers, Settings, Subscribe, SubscriberSettings, Topology, Transactions,
+    Applied, CacheSettings, ClientCache, Command, Commands, Descriptor, Driver, Error, Lanes, PipelineReach, PipelineReplies, Pipelines,
+    Publish, Resp, Servers, Settings, Subscribe, SubscriberSettings, Topology, Transactions,
 };
 
 /// One client: one connection, or one to each master of a cluster.
 #[derive(Clone)]
 pub struct Fred {
-    client: Client,
-    _serving: Serving,
+    pub(super) client: Client,
+    pub(super) _serving: Serving,
 }
 
 impl Commands for Fred {
@@ -74,10 +75,10 @@ impl Subscribe for Fred {
 }
 
 impl ClientCache for Fred {
-    type Cached = NoCache;
+    type Cached = FredCached;
 
-    async fn cached(servers: &Servers, settings: &Settings, options: &CacheSettings) -> Result<NoCache, Error> {
-        Self::DESCRIPTOR.cache.refuse(servers.topology, settings.resp, options)
+    async fn cached(servers: &Servers, settings: &Settings, options: &CacheSettings) -> Result<FredCached, Error> {
+        FredCached::connect(servers, settings, options).await
     }
 }
 
@@ -97,7 +98,7 @@ impl Driver for Fred {
         pipeline_reach: PipelineReach::AnySlot,
         tells_transaction_errors: false,
         pubsub: subscriber::PUBSUB,
-        cache: CacheSupport::none(|_, _, _, _| Err("fred has no cache here yet; nothing to measure")),
+        cache: cache::CACHE,
         notes: super::NOTES,
     };
 

@@ -1,5 +1,6 @@
 //! Drivers of the [`fred`](https://docs.rs/fred) crate.
 
+mod cache;
 mod calls;
 mod client;
 mod connect;
@@ -8,6 +9,7 @@ mod pool;
 mod reply;
 mod subscriber;
 
+pub use cache::FredCached;
 pub use client::Fred;
 pub use pool::FredPool;
 pub use reply::FredReply;

@@ -24,7 +24,7 @@ pub(super) const CACHE: CacheSupport = CacheSupport {
     reads: CountedBy::Harness,
     invalidations: CountedBy::Harness,
     evictions: Some(CountedBy::Harness),
-    beside_miss,
+    beside_miss: store::beside_miss,
     reconnects: false,
     notes: &[
         store::NOTE,
@@ -33,14 +33,6 @@ pub(super) const CACHE: CacheSupport = CacheSupport {
         "With NOLOOP an own write drops its key when it begins and when it ends.",
     ],
 };
-
-/// What goes before each `GET` to be cached.
-pub(in crate::drivers) fn beside_miss(mode: CacheMode) -> &'static [(&'static str, u64)] {
-    match mode {
-        CacheMode::OptIn => &[("client|caching", 1)],
-        CacheMode::All | CacheMode::Broadcast => &[],
-    }
-}
 
 /// `CLIENT TRACKING ON` and its options.
 fn tracking(options: &CacheSettings) -> Command {

@@ -32,6 +32,14 @@ pub const DEFAULT_ENTRIES: NonZeroU64 = NonZeroU64::new(1 << 16).unwrap();
 /// What these caches have in common, for the notes of their drivers.
 pub const NOTE: &str = "The harness's cache is quick_cache (S3-FIFO). As it ships: 65,536 keys, no time to live. Missing keys are cached too. A reply is not stored when an invalidation of its key, or of another key in the same of 2,048 stripes, came since its command was sent.";
 
+/// What goes before each `GET` whose reply is to be stored.
+pub fn beside_miss(mode: CacheMode) -> &'static [(&'static str, u64)] {
+    match mode {
+        CacheMode::OptIn => &[("client|caching", 1)],
+        CacheMode::All | CacheMode::Broadcast => &[],
+    }
+}
+
 const STRIPES: usize = 2_048;
 
 /// What an entry is taken to weigh where only the bytes of all are known; decides nothing but the number of shards.
