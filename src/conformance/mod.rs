@@ -1,8 +1,8 @@
 //! One suite of checks for every driver. A driver that fails it can't be measured.
 //!
 //! Generic over the driver; names no client. It writes only keys that begin with the prefix it is given, and deletes them at
-//! the end. The check of timeouts pauses the servers for 0.25 s (`CLIENT PAUSE`), and those of publish/subscribe end every
-//! subscribed connection of the servers (`CLIENT KILL TYPE pubsub`), so run it on servers of your own:
+//! the end. The check of timeouts pauses the servers for 0.25 s (`CLIENT PAUSE`), those of publish/subscribe end every
+//! subscribed connection of the servers (`CLIENT KILL`), and those of caches every tracked one, so run it on servers of your own:
 //!
 //! ```no_run
 //! # async fn example() {
@@ -16,6 +16,7 @@
 //! # }
 //! ```
 
+mod cache;
 mod callers;
 mod commands;
 mod connections;
@@ -27,7 +28,9 @@ mod transactions;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::drivers::{Driver, Error, Kind, PipelineReach, Servers, Settings, SubscriberSettings, Topology, Transactions};
+use crate::drivers::{
+    CacheMode, CacheSettings, Driver, Error, Kind, PipelineReach, Servers, Settings, SubscriberSettings, Topology, Transactions,
+};
 use context::Context;
 use pubsub::Scene;
 
@@ -250,5 +253,58 @@ pub async fn run_pubsub<D: Driver>(servers: &Servers, settings: &Settings, prefi
         }
     }
     publisher.close().await;
+    Report { subject, checks }
+}
+
+/// All checks of client-side caching: every [`CacheMode`] with and without `NOLOOP` that the driver says it can, and refusals of the
+/// others. An uncached client of the same driver writes what is foreign to the cache. The servers must have no other tracked connections.
+pub async fn run_cache<D: Driver>(servers: &Servers, settings: &Settings, prefix: &str) -> Report {
+    let subject = format!("{} cache RESP{} {}", D::DESCRIPTOR.name, u8::from(settings.resp), servers.topology);
+    let connecting = async { Ok::<_, Error>((D::connect(servers, settings).await?, pubsub::nodes(servers).await?)) };
+    let (foreign, nodes) = match tokio::time::timeout(CHECK_LIMIT, connecting).await {
+        Ok(Ok(connected)) => connected,
+        Ok(Err(error)) => return Report { subject, checks: vec![Check::failed("connect", error)] },
+        Err(_) => return Report { subject, checks: vec![Check::failed("connect", format!("not done within {CHECK_LIMIT:?}"))] },
+    };
+    let mut checks = Vec::new();
+    for (mode, noloop) in CacheMode::ALL.into_iter().flat_map(|mode| [(mode, false), (mode, true)]) {
+        macro_rules! name {
+            ($check:ident) => {
+                match (mode, noloop) {
+                    (CacheMode::All, false) => concat!("all: ", stringify!($check)),
+                    (CacheMode::All, true) => concat!("all, noloop: ", stringify!($check)),
+                    (CacheMode::OptIn, false) => concat!("opt-in: ", stringify!($check)),
+                    (CacheMode::OptIn, true) => concat!("opt-in, noloop: ", stringify!($check)),
+                    (CacheMode::Broadcast, false) => concat!("broadcast: ", stringify!($check)),
+                    (CacheMode::Broadcast, true) => concat!("broadcast, noloop: ", stringify!($check)),
+                }
+            };
+        }
+        if let Err(reason) = (D::DESCRIPTOR.cache.modes)(servers.topology, settings.resp, mode, noloop) {
+            let options = CacheSettings { mode, noloop, ..CacheSettings::default() };
+            let refused = cache::what_is_impossible_is_refused::<D>(servers, settings, &options, reason);
+            checks.push(checked(name!(what_is_impossible_is_refused), refused).await);
+            continue;
+        }
+        let scene = cache::Scene { foreign: &foreign, servers, settings, prefix, nodes: nodes.clone(), mode, noloop };
+        macro_rules! all {
+            ($($check:ident),+ $(,)?) => {
+                $(checks.push(checked(name!($check), cache::$check(&scene)).await);)+
+            };
+        }
+        all![
+            a_second_read_is_a_hit_with_the_same_bytes,
+            a_foreign_write_is_forgotten,
+            deleted_keys_are_forgotten,
+            an_old_entry_is_read_again,
+            a_small_capacity_holds,
+            a_reply_never_outlives_its_invalidation,
+        ];
+        if !noloop {
+            all![an_own_write_is_forgotten];
+        }
+        all![a_cache_does_not_outlive_its_connection];
+    }
+    foreign.close().await;
     Report { subject, checks }
 }
