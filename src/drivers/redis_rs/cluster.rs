@@ -1,13 +1,15 @@
 //! `redis-rs-cluster`: the crate's own cluster client.
 
+use redis::caching::CacheStatistics;
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
 use tokio::sync::mpsc::unbounded_channel;
 
+use super::cache::{self, MayCache, RedisCached, cache_notes};
 use super::subscriber::{self, RedisSubscriber};
 use super::{commands_through, connect};
 use crate::drivers::{
-    Applied, CacheSettings, CacheSupport, ClientCache, Descriptor, Driver, Error, Lanes, NoCache, PipelineReach, Profile, PubSub, Resp,
+    Applied, CacheSettings, CacheSupport, ClientCache, Descriptor, Driver, Error, Lanes, PipelineReach, Profile, PubSub, Resp,
     ResponseTimeout, Servers, Settings, Subscribe, SubscriberSettings, Topology,
 };
 
@@ -52,10 +54,27 @@ impl Subscribe for RedisRsCluster {
 }
 
 impl ClientCache for RedisRsCluster {
-    type Cached = NoCache;
+    type Cached = RedisCached<Self>;
 
-    async fn cached(servers: &Servers, settings: &Settings, options: &CacheSettings) -> Result<NoCache, Error> {
-        Self::DESCRIPTOR.cache.refuse(servers.topology, settings.resp, options)
+    async fn cached(servers: &Servers, settings: &Settings, options: &CacheSettings) -> Result<Self::Cached, Error> {
+        let cache = cache::config(servers.topology, settings.resp, options)?;
+        let client = builder(servers, settings)?.cache_config(cache).build()?;
+        let connecting = async { connect::login(client.get_async_connection().await) };
+        Ok(RedisCached::new(Self(connect::limited(connecting).await?), options))
+    }
+}
+
+impl MayCache for RedisRsCluster {
+    type Connection = ClusterConnection;
+    // Each command goes through a channel to the task that routes, and that task looks into the cache.
+    const LOOKS_FIRST: bool = false;
+
+    fn connection(&self) -> ClusterConnection {
+        self.0.clone()
+    }
+
+    fn statistics(&self) -> Option<CacheStatistics> {
+        self.0.get_cache_statistics()
     }
 }
 
@@ -83,7 +102,13 @@ impl Driver for RedisRsCluster {
             way: "a ClusterConnection of its own with push_sender; at a chosen node as redis-rs",
             ..subscriber::STANDALONE
         },
-        cache: CacheSupport::none(|_, _, _, _| Err("redis-rs-cluster has no cache here yet; nothing to measure")),
+        cache: CacheSupport {
+            notes: cache_notes![
+                "Every read goes through a channel to the one routing task, hits too, and that task looks into the cache: a hit costs the way there and back, and nobody can tell of one read whether it was one, only how many there were.",
+                "One cache for all nodes; entries of a node's lost connection are not served by its next, and a FLUSHALL of one node empties the cache of all.",
+            ],
+            ..cache::SUPPORT
+        },
         notes: &[
             "Its queues can't be changed: 100 requests to the one routing task, 50 to each node. More callers wait in them, also when tuned.",
             "As it ships: TCP_NODELAY off, no response timeout (unlike the crate's other connections), 16 retries up to 11 minutes apart; tuned: 3 retries at most 0.5 s apart.",

@@ -1,12 +1,14 @@
 //! `redis-rs`: one multiplexed connection.
 
 use redis::aio::MultiplexedConnection;
+use redis::caching::CacheStatistics;
 
+use super::cache::{self, MayCache, RedisCached, cache_notes};
 use super::subscriber::{self, RedisSubscriber};
 use super::{commands_through, connect};
 use crate::drivers::{
-    Applied, CacheSettings, CacheSupport, ClientCache, Descriptor, Driver, Error, Lanes, NoCache, PipelineReach, Resp, Servers, Settings,
-    Subscribe, SubscriberSettings, Topology,
+    Applied, CacheSettings, CacheSupport, ClientCache, Descriptor, Driver, Error, Lanes, PipelineReach, Resp, Servers, Settings, Subscribe,
+    SubscriberSettings, Topology,
 };
 
 /// One multiplexed connection, cloned for each call as the crate's documentation advises.
@@ -24,10 +26,27 @@ impl Subscribe for RedisRs {
 }
 
 impl ClientCache for RedisRs {
-    type Cached = NoCache;
+    type Cached = RedisCached<Self>;
 
-    async fn cached(servers: &Servers, settings: &Settings, options: &CacheSettings) -> Result<NoCache, Error> {
-        Self::DESCRIPTOR.cache.refuse(servers.topology, settings.resp, options)
+    async fn cached(servers: &Servers, settings: &Settings, options: &CacheSettings) -> Result<Self::Cached, Error> {
+        let cache = cache::config(servers.topology, settings.resp, options)?;
+        let client = connect::client(servers.first(), settings)?;
+        let config = connect::config(settings).set_cache_config(cache);
+        let connecting = async { connect::login(client.get_multiplexed_async_connection_with_config(&config).await) };
+        Ok(RedisCached::new(Self(connect::limited(connecting).await?), options))
+    }
+}
+
+impl MayCache for RedisRs {
+    type Connection = MultiplexedConnection;
+    const LOOKS_FIRST: bool = true;
+
+    fn connection(&self) -> MultiplexedConnection {
+        self.0.clone()
+    }
+
+    fn statistics(&self) -> Option<CacheStatistics> {
+        self.0.get_cache_statistics()
     }
 }
 
@@ -47,7 +66,13 @@ impl Driver for RedisRs {
         pipeline_reach: PipelineReach::AnySlot,
         tells_transaction_errors: true,
         pubsub: subscriber::STANDALONE,
-        cache: CacheSupport::none(|_, _, _, _| Err("redis-rs has no cache here yet; nothing to measure")),
+        cache: CacheSupport {
+            reconnects: false,
+            notes: cache_notes![
+                "After its connection is lost it goes on serving hits, which nobody invalidates any more, until their TTL; misses and everything else fail.",
+            ],
+            ..cache::SUPPORT
+        },
         notes: &[
             "As it ships: TCP_NODELAY off, a timer of 500 ms per command, 50 requests in its queue.",
             "It does not reconnect: after a lost connection every call fails.",

@@ -1,12 +1,14 @@
 //! `redis-rs-manager`: one multiplexed connection that reconnects.
 
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
+use redis::caching::CacheStatistics;
 use tokio::sync::mpsc::unbounded_channel;
 
+use super::cache::{self, MayCache, RedisCached, cache_notes};
 use super::subscriber::{self, RedisSubscriber};
 use super::{commands_through, connect};
 use crate::drivers::{
-    Applied, CacheSettings, CacheSupport, ClientCache, Descriptor, Driver, Error, Lanes, NoCache, PipelineReach, Profile, PubSub, Resp,
+    Applied, CacheSettings, CacheSupport, ClientCache, Descriptor, Driver, Error, Lanes, PipelineReach, Profile, PubSub, Resp,
     ResponseTimeout, Servers, Settings, Subscribe, SubscriberSettings, Topology,
 };
 
@@ -45,10 +47,31 @@ impl Subscribe for RedisRsManager {
 }
 
 impl ClientCache for RedisRsManager {
-    type Cached = NoCache;
+    type Cached = RedisCached<Self>;
 
-    async fn cached(servers: &Servers, settings: &Settings, options: &CacheSettings) -> Result<NoCache, Error> {
-        Self::DESCRIPTOR.cache.refuse(servers.topology, settings.resp, options)
+    async fn cached(servers: &Servers, settings: &Settings, options: &CacheSettings) -> Result<Self::Cached, Error> {
+        let cache = cache::config(servers.topology, settings.resp, options)?;
+        let client = connect::client(servers.first(), settings)?;
+        let config = config(settings).set_cache_config(cache);
+        let connecting = async {
+            connect::probe(servers.first(), settings).await?;
+            connect::login(client.get_connection_manager_with_config(config).await)
+        };
+        Ok(RedisCached::new(Self(connect::limited(connecting).await?), options))
+    }
+}
+
+impl MayCache for RedisRsManager {
+    type Connection = ConnectionManager;
+    // It first awaits the shared future of its connection, which is done at once but while it connects again.
+    const LOOKS_FIRST: bool = true;
+
+    fn connection(&self) -> ConnectionManager {
+        self.0.clone()
+    }
+
+    fn statistics(&self) -> Option<CacheStatistics> {
+        self.0.get_cache_statistics()
     }
 }
 
@@ -75,7 +98,12 @@ impl Driver for RedisRsManager {
             way: "a ConnectionManager of its own with set_push_sender",
             ..subscriber::STANDALONE
         },
-        cache: CacheSupport::none(|_, _, _, _| Err("redis-rs-manager has no cache here yet; nothing to measure")),
+        cache: CacheSupport {
+            notes: cache_notes![
+                "What it has cached over a connection is not served once it has another; each such entry is dropped, and counted as invalidated, when it is next asked for.",
+            ],
+            ..cache::SUPPORT
+        },
         notes: &[
             "As it ships: TCP_NODELAY off, a timer of 500 ms per command, 50 requests in its queue.",
             "After a lost connection calls wait for the reconnection, which gives up after 6 tries (at most 6.3 s); both profiles keep that.",

@@ -1,5 +1,6 @@
 //! Drivers of the [`redis`](https://docs.rs/redis) crate (redis-rs), and what the pools around it share with them.
 
+mod cache;
 mod calls;
 mod cluster;
 pub(super) mod connect;
@@ -10,6 +11,7 @@ mod pool;
 mod reply;
 mod subscriber;
 
+pub use cache::RedisCached;
 pub(super) use calls::{commands_through, get, hand_written, hkeys, pipeline, publish, query, set, spublish, transaction};
 pub use cluster::RedisRsCluster;
 pub use connection::RedisRs;
