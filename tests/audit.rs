@@ -42,7 +42,7 @@ async fn every_cell_is_exact(servers: Servers, guard: common::Guard) {
     for driver in DRIVERS {
         for strategy in strategies {
             let connections = driver.most_connections.min(3).try_into().unwrap();
-            let settings = Settings { connections, strategy, ..Settings::default() };
+            let settings = Settings { connections, resp: driver.resp[0], strategy, ..Settings::default() };
             if runs_on(driver, &settings, servers.topology).is_err() {
                 continue;
             }
@@ -204,7 +204,8 @@ async fn a_server_killed_in_mid_cell_fails_the_run_of_every_driver_without_a_han
         for strategy in [Strategy::Native, Strategy::Window { window: Duration::from_micros(75), limit: 0 }] {
             let (servers, mut guard) = common::standalone().await;
             let mut auditor = auditor(&guard).await;
-            let settings = Settings { connections: driver.most_connections.min(2).try_into().unwrap(), strategy, ..Settings::default() };
+            let connections = driver.most_connections.min(2).try_into().unwrap();
+            let settings = Settings { connections, resp: driver.resp[0], strategy, ..Settings::default() };
             let runner = open(driver.name, &servers, &settings, &workload(Operation::Get), "killed").unwrap().await.unwrap();
             runner.prepare().await.unwrap();
             // Far more than can be done before the kill.

@@ -267,7 +267,7 @@ fn no_driver_hangs_when_its_server_dies() {
         let drivers = DRIVERS.iter().filter(|driver| driver.runs_on(Topology::Standalone));
         let killed = drivers.map(|driver| async move {
             let (servers, guard) = common::standalone().await;
-            let killed = Killed(servers, settings(driver, Resp::V2), guard);
+            let killed = Killed(servers, settings(driver, driver.resp[0]), guard);
             visit(driver.name, killed).expect("it is in the registry").await.err()
         });
         futures_util::future::join_all(killed).await

@@ -23,6 +23,8 @@ pub mod fred;
 pub mod raw;
 #[cfg(feature = "redis-rs")]
 pub mod redis_rs;
+#[cfg(feature = "rustis")]
+pub mod rustis;
 
 pub use cache::{
     CacheCounts, CacheMode, CacheSettings, CacheSupport, Cached, CachedRead, Capacity, ClientCache, CountedBy, NoCache, Served, Units,

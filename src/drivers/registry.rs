@@ -64,6 +64,8 @@ registry! {
     "fred-pool", feature "fred": super::fred::FredPool;
     "deadpool-redis", feature "deadpool-redis": super::deadpool_redis::DeadpoolRedis;
     "bb8-redis", feature "bb8-redis": super::bb8_redis::Bb8Redis;
+    "rustis", feature "rustis": super::rustis::Rustis;
+    "rustis-pool", feature "rustis": super::rustis::RustisPool;
 }
 
 fn unknown(name: &str) -> UnknownDriver {
