@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use redis_client_bench::conformance::{self, Report};
 use redis_client_bench::drivers::{
-    CacheMode, CacheSettings, Cached, Command, Commands, DRIVERS, Descriptor, Driver, Error, Resp, Served, Servers, Settings, Topology,
-    Visit, visit,
+    CacheMode, CacheSettings, Cached, Command, Commands, DRIVERS, Descriptor, Driver, Error, Profile, Resp, Served, Servers, Settings,
+    Topology, Value, Visit, visit,
 };
-use redis_client_bench::net::{Connection, Endpoint};
+use redis_client_bench::net::{Address, Connection, Endpoint};
+use redis_client_bench::resp::key_slot;
 
 type Doing<T> = Pin<Box<dyn Future<Output = T>>>;
 
@@ -74,10 +75,7 @@ async fn caches_of_every_driver_conform_on_a_cluster() {
 }
 
 async fn on(endpoint: &Endpoint, words: &str) {
-    let mut words = words.split(' ');
-    let command = words.by_ref().take(1).map(Command::new).next().expect("a command has a name");
-    let command = words.fold(command, Command::arg);
-    Connection::open(endpoint, Resp::V2, true).await.expect("the server runs").request(&command).await.expect("it does it");
+    ask(endpoint, &words.split(' ').collect::<Vec<_>>()).await;
 }
 
 /// Reads a key until it is a hit.
@@ -260,4 +258,192 @@ async fn our_own_cache_is_exact() {
         }
     }
     assert!(tried >= 6);
+}
+
+/// Reads until the value is `expected`; an error ends it as well, for a client may refuse what it can't know. False for neither in 2 s.
+async fn becomes<C: Cached>(cached: &C, key: &[u8], expected: &[u8]) -> bool {
+    let started = Instant::now();
+    while let Ok(read) = cached.get(key).await {
+        if read.value.as_ref().is_some_and(|value| value.as_ref() == expected) {
+            return true;
+        }
+        if started.elapsed() > Duration::from_secs(2) {
+            return false;
+        }
+        tokio::task::yield_now().await;
+    }
+    true
+}
+
+/// More invalidations at once than any client queues as it ships.
+struct Flooded(Servers, Settings);
+
+impl Visit for Flooded {
+    type Output = Doing<Result<usize, Error>>;
+    fn visit<D: Driver>(self) -> Self::Output {
+        Box::pin(async move {
+            let settings = Settings { profile: Profile::Default, ..self.1 };
+            let foreign = D::connect(&self.0, &settings).await?;
+            let cached = D::cached(&self.0, &settings, &CacheSettings::default()).await?;
+            let keys: Vec<_> = (0..3_000).map(|number| format!("rcb-test:flooded:{number}").into_bytes()).collect();
+            for key in &keys {
+                foreign.set(key, b"old").await?;
+                cached.get(key).await?;
+            }
+            // One connection that writes all at once.
+            let mut writer = Connection::open(self.0.first(), Resp::V2, true).await?;
+            writer.begin();
+            keys.iter().for_each(|key| writer.queue(&Command::set(key, b"new")));
+            writer.send().await?;
+            for _ in &keys {
+                writer.receive().await?;
+            }
+            cached.client().call(&Command::new("UNLINK").arg("rcb-test:flooded:fence")).await?;
+            let mut old = 0;
+            for key in &keys {
+                if !becomes(&cached, key, b"new").await {
+                    old += 1;
+                    if old == 3 {
+                        break;
+                    }
+                }
+            }
+            for key in &keys {
+                foreign.call(&Command::new("DEL").arg(key)).await?;
+            }
+            cached.close().await;
+            foreign.close().await;
+            Ok(old)
+        })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_cache_misses_one_of_many_invalidations() {
+    let (servers, _guard) = common::standalone().await;
+    let mut tried = 0;
+    for driver in cached_drivers(Topology::Standalone) {
+        let flooded = Flooded(servers.clone(), settings(driver, Resp::V3));
+        let old = visit(driver.name, flooded).expect("it is in the registry").await;
+        assert_eq!(old, Ok(0), "{}: keys that keep their old values", driver.name);
+        tried += 1;
+    }
+    assert!(tried > 0);
+}
+
+async fn ask(endpoint: &Endpoint, words: &[&str]) -> Value {
+    let command = words[1..].iter().fold(Command::new(words[0]), |command, word| command.arg(word));
+    let mut connection = Connection::open(endpoint, Resp::V2, true).await.expect("the server runs");
+    connection.request(&command).await.unwrap_or_else(|error| panic!("{words:?}: {error}"))
+}
+
+/// Moves the slot of `keys` to another master, and returns that.
+async fn move_slot(servers: &Servers, keys: &[Vec<u8>]) -> Endpoint {
+    let slot = key_slot(&keys[0]).to_string();
+    let (mut from, mut to) = (None, None);
+    for endpoint in &servers.endpoints {
+        let id = ask(endpoint, &["CLUSTER", "MYID"]).await.as_str().expect("an id").to_owned();
+        let has = ask(endpoint, &["CLUSTER", "COUNTKEYSINSLOT", &slot]).await.as_int().is_some_and(|keys| keys > 0);
+        *(if has { &mut from } else { &mut to }) = Some((endpoint.clone(), id));
+    }
+    let ((from, from_id), (to, to_id)) = (from.expect("an owner"), to.expect("another master"));
+    let Address::Tcp(host, port) = &to.address else { panic!("cluster nodes have ports") };
+    ask(&to, &["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from_id]).await;
+    ask(&from, &["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to_id]).await;
+    for key in keys {
+        ask(&from, &["MIGRATE", host, &port.to_string(), std::str::from_utf8(key).expect("text"), "0", "5000"]).await;
+    }
+    for endpoint in [&to, &from] {
+        ask(endpoint, &["CLUSTER", "SETSLOT", &slot, "NODE", &to_id]).await;
+    }
+    to
+}
+
+/// A slot moves, and what is cached of it is written at its new node.
+struct Moved(Servers, Settings);
+
+impl Visit for Moved {
+    type Output = Doing<Result<(), String>>;
+    fn visit<D: Driver>(self) -> Self::Output {
+        Box::pin(async move {
+            let name = D::DESCRIPTOR.name;
+            let said = |error: Error| format!("{name}: {error}");
+            let cached = D::cached(&self.0, &self.1, &CacheSettings::default()).await.map_err(said)?;
+            let keys: Vec<_> = (0..8).map(|number| format!("{{rcb-test:moved:{name}}}:{number}").into_bytes()).collect();
+            for key in &keys {
+                cached.client().set(key, b"old").await.map_err(said)?;
+                warmed(&cached, key).await.map_err(said)?;
+            }
+            let node = move_slot(&self.0, &keys).await;
+            let mut writer = Connection::open(&node, Resp::V2, true).await.map_err(said)?;
+            for value in [&b"new"[..], b"newer", b"newest"] {
+                for key in &keys {
+                    writer.request(&Command::set(key, value)).await.map_err(said)?;
+                }
+                for key in &keys {
+                    if !becomes(&cached, key, value).await {
+                        return Err(format!("{name} keeps a value from before {}", String::from_utf8_lossy(value)));
+                    }
+                    // Into the cache again, where it still reads.
+                    let _ = cached.get(key).await;
+                }
+            }
+            cached.close().await;
+            Ok(())
+        })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_cached_of_a_slot_that_moves_is_forgotten() {
+    let (servers, _guard) = common::cluster().await;
+    let (mut failures, mut tried) = (Vec::new(), 0);
+    for driver in cached_drivers(Topology::Cluster) {
+        let moved = Moved(servers.clone(), settings(driver, Resp::V3));
+        failures.extend(visit(driver.name, moved).expect("it is in the registry").await.err());
+        tried += 1;
+    }
+    assert!(tried > 0 && failures.is_empty(), "{failures:#?}");
+}
+
+/// What the notes say of fred 10.1.0. When a later version does better, so can its driver.
+#[cfg(feature = "fred")]
+#[tokio::test(flavor = "multi_thread")]
+async fn fred_sends_no_caching_and_asks_one_node_for_broadcasts() {
+    use fred::interfaces::{ClientLike, KeysInterface, TrackingInterface};
+    use fred::types::config::{Config, Options, Server, ServerConfig};
+    use fred::types::{Builder, RespVersion};
+
+    let (servers, _guard) = common::cluster().await;
+    let hosts = servers.endpoints.iter().map(|endpoint| match &endpoint.address {
+        Address::Tcp(host, port) => Server::new(host.as_str(), *port),
+        Address::Unix(_) => panic!("cluster nodes have ports"),
+    });
+    let server = ServerConfig::Clustered { hosts: hosts.collect(), policy: Default::default() };
+    let config = Config { server, version: RespVersion::RESP3, ..Config::default() };
+    let calls = async |command: &str| {
+        let mut calls = Vec::new();
+        for endpoint in &servers.endpoints {
+            let stats = ask(endpoint, &["INFO", "commandstats"]).await;
+            let line = format!("cmdstat_{command}:calls=");
+            let count =
+                stats.as_str().and_then(|stats| stats.lines().find_map(|stat| stat.strip_prefix(&line)?.split(',').next()?.parse().ok()));
+            calls.push(count.unwrap_or(0_u64));
+        }
+        calls
+    };
+    for (broadcast, nodes) in [(false, 3), (true, 1)] {
+        for endpoint in &servers.endpoints {
+            on(endpoint, "CONFIG RESETSTAT").await;
+        }
+        let client = Builder::from_config(config.clone()).build().expect("a client");
+        let _task = client.init().await.expect("it connects");
+        client.start_tracking(Vec::<String>::new(), broadcast, !broadcast, false, false).await.expect("it tracks");
+        let tracking = calls("client|tracking").await;
+        assert_eq!((tracking.iter().sum::<u64>(), tracking.iter().filter(|&&calls| calls > 0).count()), (nodes, nodes as usize));
+        let options = Options { caching: Some(true), ..Options::default() };
+        let value: Option<String> = client.with_options(&options).get("rcb-test:caching").await.expect("a reply");
+        assert_eq!((value, calls("get").await.iter().sum::<u64>(), calls("client|caching").await.iter().sum()), (None, 1, 0));
+        client.quit().await.expect("it closes");
+    }
 }

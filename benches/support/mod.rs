@@ -27,7 +27,7 @@ use session::{Open, Session};
 /// Runs one bench target: plans its cells with `plan`, sends them through Criterion, prints the table.
 pub fn run(bench: &str, plan: fn(&BenchConfig) -> Vec<Group>) -> ExitCode {
     let config = match load_config() {
-        Ok(config) => config,
+        Ok(config) => config.for_bench(bench),
         Err(error) => {
             eprintln!("error: {error}");
             return ExitCode::from(2);

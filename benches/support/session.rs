@@ -161,7 +161,11 @@ impl Session {
         measure::reset_peak_memory();
         let failed = |reason: String| Outcome::Failed { reason };
         let (Some(in_use), runtime) = (&self.in_use, &self.runtime) else { return Err(failed("no target".into())) };
-        let opening = workload::open(cell.driver.name, &in_use.target.servers, &cell.settings, &cell.workload, KEYS);
+        let (name, servers) = (cell.driver.name, &in_use.target.servers);
+        let opening = match cell.cell.cached {
+            None => workload::open(name, servers, &cell.settings, &cell.workload, KEYS),
+            Some(reads) => workload::cached::open(name, servers, &cell.settings, &cell.workload, reads, KEYS),
+        };
         let opening = opening.map_err(|error| failed(error.to_string()))?;
         let connected = runtime.block_on(async { tokio::time::timeout(deadline, opening).await });
         let runner = match connected {

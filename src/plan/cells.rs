@@ -73,6 +73,7 @@ impl Planner<'_> {
             settings: CellSettings::new(driver, &settings, self.topology),
             callers,
             runtime: self.config.runtime(),
+            cached: None,
         };
         PlannedCell {
             function: driver.name.to_owned(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
-use super::{PublishConfig, SubscribeConfig};
+use super::{CacheConfig, PublishConfig, SubscribeConfig};
 use crate::drivers::{self, Profile, Resp, Scope, UnknownDriver};
 use crate::record::{Runtime, RuntimeFlavour};
 use crate::target::Layout;
@@ -35,6 +35,8 @@ pub struct BenchConfig {
     pub publish: PublishConfig,
     /// `cargo bench --bench subscribe`.
     pub subscribe: SubscribeConfig,
+    /// `cargo bench --bench client_cache`.
+    pub client_cache: CacheConfig,
 }
 
 /// The tokio runtime of the clients.
@@ -211,7 +213,7 @@ pub enum BadConfig {
 }
 
 /// Most connections or callers that a bench may ask for: a typing error, not a wish.
-const MOST: usize = 10_000;
+pub(super) const MOST: usize = 10_000;
 
 impl BenchConfig {
     /// Reads and checks a file.
@@ -236,16 +238,7 @@ impl BenchConfig {
 
     fn check(&self) -> Result<(), (String, String)> {
         let require = |right: bool, key: &str, reason: &str| if right { Ok(()) } else { Err((key.to_owned(), reason.to_owned())) };
-        let timing = &self.timing;
-        require(timing.warm_up_ms > 0, "timing.warm_up_ms", "must be at least 1")?;
-        require(timing.measurement_ms > 0, "timing.measurement_ms", "must be at least 1")?;
-        require(timing.samples >= 10, "timing.samples", "Criterion needs at least 10 samples")?;
-        require(timing.deadline_s > 0, "timing.deadline_s", "must be at least 1 second")?;
-        require(
-            timing.deadline_s * 1000 > timing.measurement_ms,
-            "timing.deadline_s",
-            "must be longer than measurement_ms, or every run would be given up",
-        )?;
+        check_timing("timing", &self.timing)?;
         require(self.runtime.workers <= 1024, "runtime.workers", "at most 1024; 0 means as many as cores")?;
 
         let window = &self.pipeline_window;
@@ -281,7 +274,17 @@ impl BenchConfig {
             }
         }
         self.publish.check()?;
-        self.subscribe.check()
+        self.subscribe.check()?;
+        self.client_cache.check()
+    }
+
+    /// With the timing that the bench called so has for itself, if it has one.
+    #[must_use]
+    pub fn for_bench(mut self, bench: &str) -> Self {
+        if let ("client_cache", Some(timing)) = (bench, &self.client_cache.timing) {
+            self.timing = timing.clone();
+        }
+        self
     }
 
     /// The runtime, with the number of workers resolved.
@@ -306,7 +309,9 @@ impl BenchConfig {
             ("commands.cluster", &self.commands.cluster),
         ];
         let mut lines = Vec::new();
-        for (section, drivers) in [("publish", &self.publish.drivers), ("subscribe", &self.subscribe.drivers)] {
+        let lists =
+            [("publish", &self.publish.drivers), ("subscribe", &self.subscribe.drivers), ("client_cache", &self.client_cache.drivers)];
+        for (section, drivers) in lists {
             lines
                 .extend(drivers.iter().filter_map(|name| drivers::find(name).err()).map(|error| format!("left out of {section}: {error}")));
         }
@@ -335,7 +340,17 @@ pub(super) fn all_differ<T: PartialEq>(list: &[T]) -> bool {
     list.iter().enumerate().all(|(place, value)| !list[..place].contains(value))
 }
 
-fn check_sizes(section: &str, payload: usize, fields: usize, keys: usize) -> Result<(), (String, String)> {
+pub(super) fn check_timing(section: &str, timing: &TimingConfig) -> Result<(), (String, String)> {
+    let require = |right: bool, key: &str, reason: &str| if right { Ok(()) } else { Err((format!("{section}.{key}"), reason.to_owned())) };
+    require(timing.warm_up_ms > 0, "warm_up_ms", "must be at least 1")?;
+    require(timing.measurement_ms > 0, "measurement_ms", "must be at least 1")?;
+    require(timing.samples >= 10, "samples", "Criterion needs at least 10 samples")?;
+    require(timing.deadline_s > 0, "deadline_s", "must be at least 1 second")?;
+    let longer = timing.deadline_s.saturating_mul(1000) > timing.measurement_ms;
+    require(longer, "deadline_s", "must be longer than measurement_ms, or every run would be given up")
+}
+
+pub(super) fn check_sizes(section: &str, payload: usize, fields: usize, keys: usize) -> Result<(), (String, String)> {
     let bad = |key: &str, reason: &str| Err((format!("{section}.{key}"), reason.to_owned()));
     if payload > 64 << 20 {
         return bad(if section == "commands" { "payloads" } else { "payload" }, "at most 64 MiB");

@@ -1,11 +1,13 @@
 //! `bench.toml`: what the benches sweep, checked before anything starts, and the cells that come of it.
 
+mod cache;
 mod cells;
 mod config;
 mod pubsub;
 #[cfg(test)]
 mod tests;
 
+pub use cache::{CacheConfig, client_cache};
 pub use cells::{Group, PlannedCell, commands, pipeline_window};
 pub use config::{
     BadConfig, BenchConfig, ClusterConfig, CommandsConfig, ConnectionConfig, RuntimeConfig, Sweep, TimingConfig, WindowConfig,

@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::drivers::{Descriptor, Profile, Resp, Scope, Settings, Strategy, Topology};
+use crate::drivers::{CacheMode, Descriptor, Profile, Resp, Scope, Settings, Strategy, Topology};
+use crate::workload::cached::CachedReads;
 use crate::workload::commands::Workload;
 
 /// Which tokio runtime the client ran on.
@@ -75,6 +76,9 @@ pub struct Cell {
     pub callers: usize,
     /// The runtime.
     pub runtime: Runtime,
+    /// How it reads through a client-side cache, or beside it; `None` where caches are not the matter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached: Option<CachedReads>,
 }
 
 impl CellSettings {
@@ -137,9 +141,12 @@ impl Cell {
         format!("{}/{}/{}", self.workload_name(), self.driver, self.parameters())
     }
 
-    /// `get-64B` or `hkeys-10f`, with `-cluster` on a cluster.
+    /// `get-64B` or `hkeys-10f`, with `-cluster` on a cluster; `client_cache` for reads through one.
     #[must_use]
     pub fn workload_name(&self) -> String {
+        if self.cached.is_some() {
+            return "client_cache".into();
+        }
         let size = match self.workload.fields {
             0 => format!("{}B", self.workload.payload),
             fields => format!("{fields}f"),
@@ -151,6 +158,12 @@ impl Cell {
     /// The third part of the name.
     #[must_use]
     pub fn parameters(&self) -> String {
+        if let Some(cached) = &self.cached {
+            let mut parts = vec![format!("read={}", cached.read), format!("callers={}", self.callers)];
+            differing(&mut parts, "mode", cached.mode, CacheMode::All);
+            self.differing_surroundings(&mut parts);
+            return parts.join(",");
+        }
         let mut parts = vec![
             format!("window={}", self.settings.window_text()),
             format!("conns={}", self.settings.connections),
@@ -164,11 +177,15 @@ impl Cell {
             differing(&mut parts, "inflight", self.settings.in_flight, self.settings.connections);
         }
         differing(&mut parts, "resp", u8::from(self.settings.resp), 2);
-        differing(&mut parts, "profile", self.settings.profile, Profile::Tuned);
+        self.differing_surroundings(&mut parts);
+        parts.join(",")
+    }
+
+    fn differing_surroundings(&self, parts: &mut Vec<String>) {
+        differing(parts, "profile", self.settings.profile, Profile::Tuned);
         if self.runtime.flavour == RuntimeFlavour::CurrentThread {
             parts.push("rt=current".into());
         }
-        parts.join(",")
     }
 
     /// The same cell with another driver: what the share of raw is taken from.
@@ -187,6 +204,7 @@ impl Cell {
             && self.workload == other.workload
             && self.topology == other.topology
             && self.callers == other.callers
+            && self.cached == other.cached
             && self.runtime == other.runtime
     }
 }

@@ -83,6 +83,7 @@ mod tests {
             settings: CellSettings::new(raw, &Settings { strategy, ..Settings::default() }, Topology::Standalone),
             callers,
             runtime: Runtime { flavour: crate::record::RuntimeFlavour::MultiThread, workers: 2 },
+            cached: None,
         }
     }
 

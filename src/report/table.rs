@@ -107,6 +107,7 @@ mod tests {
             settings: CellSettings::new(raw, &Settings::default(), Topology::Standalone),
             callers,
             runtime: Runtime { flavour: RuntimeFlavour::MultiThread, workers: 2 },
+            cached: None,
         }
     }
 

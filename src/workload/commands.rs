@@ -76,6 +76,12 @@ impl Keyspace {
         &self.keys[index % self.keys.len()]
     }
 
+    /// The value of every key (`get`, `set`).
+    #[must_use]
+    pub fn value(&self) -> &[u8] {
+        &self.value
+    }
+
     /// Number of keys.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -159,7 +165,11 @@ impl Keyspace {
         Ok(())
     }
 
-    fn verify_value(&self, got: Option<&[u8]>) -> Result<(), Error> {
+    /// Whether these are the bytes that were written.
+    ///
+    /// # Errors
+    /// [`Error::Protocol`] when they are not.
+    pub fn verify_value(&self, got: Option<&[u8]>) -> Result<(), Error> {
         match got {
             Some(bytes) if bytes == self.value => Ok(()),
             Some(bytes) => Err(Error::Protocol(format!("GET returned {} other bytes than were written", bytes.len()))),
@@ -175,16 +185,22 @@ impl Keyspace {
     pub async fn operate<C: Commands>(&self, client: &C, index: usize) -> Result<(), Error> {
         let key = self.key(index);
         match self.workload.operation {
-            Operation::Get => match client.get(key).await? {
-                Some(value) if value.as_ref().len() == self.value.len() => Ok(()),
-                other => Err(self.wrong_length("GET", other.map(|value| value.as_ref().len()))),
-            },
+            Operation::Get => self.check_length(client.get(key).await?.map(|value| value.as_ref().len())),
             Operation::Set => client.set(key, &self.value).await,
             Operation::Hkeys => {
                 let fields = client.hkeys(key).await?;
                 if fields.len() == self.workload.fields.max(1) { Ok(()) } else { Err(self.wrong_length("HKEYS", Some(fields.len()))) }
             }
         }
+    }
+
+    /// Whether a value of this length may be the one that was written.
+    ///
+    /// # Errors
+    /// [`Error::Protocol`] when it can't.
+    #[inline]
+    pub fn check_length(&self, got: Option<usize>) -> Result<(), Error> {
+        if got == Some(self.value.len()) { Ok(()) } else { Err(self.wrong_length("GET", got)) }
     }
 
     #[cold]

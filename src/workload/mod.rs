@@ -1,5 +1,6 @@
 //! What is done, generic over the driver. Never names a client.
 
+pub mod cached;
 pub mod commands;
 mod connect;
 mod erased;
@@ -11,5 +12,5 @@ mod runner;
 
 pub use connect::{Connected, Use, connect, runs_on};
 pub use erased::AnyClient;
-pub use run::{CellWork, Failure, Load, Run, Work, closed_loop, measure};
+pub use run::{CellWork, Failure, Load, Run, Work, audited, closed_loop, measure};
 pub use runner::{Opening, Runner, open};

@@ -78,6 +78,16 @@ pub struct Load {
 /// # Errors
 /// [`Failure`]; nothing of a failed run counts.
 pub async fn measure<C: Commands>(client: &C, keyspace: &Arc<Keyspace>, load: &Load, auditor: &mut Auditor) -> Result<Run, Failure> {
+    let work = CellWork { client: client.clone(), keyspace: keyspace.clone() };
+    let calls = BTreeMap::from([(keyspace.command().to_owned(), load.operations)]);
+    audited(&work, calls, load, auditor).await
+}
+
+/// Runs `work` in a closed loop, after which the servers must have executed exactly `calls`, by lower-case command.
+///
+/// # Errors
+/// [`Failure`]; nothing of a failed run counts.
+pub async fn audited<W: Work>(work: &W, calls: BTreeMap<String, u64>, load: &Load, auditor: &mut Auditor) -> Result<Run, Failure> {
     let no_audit = |error: Error| Failure::NoAudit(error.to_string());
     let Load { operations, deadline, .. } = *load;
     let in_time = |reading: Result<Result<_, Error>, _>| match reading {
@@ -85,16 +95,14 @@ pub async fn measure<C: Commands>(client: &C, keyspace: &Arc<Keyspace>, load: &L
         Err(_) => Err(Failure::NoAudit(format!("a server did not answer INFO within {deadline:?}"))),
     };
     let before = in_time(tokio::time::timeout(deadline, auditor.before()).await)?;
-    let work = CellWork { client: client.clone(), keyspace: keyspace.clone() };
     // Dropping the loop aborts its callers, also those that a client keeps waiting.
     let timed = tokio::select! {
-        timed = tokio::time::timeout(deadline, closed_loop(operations, load.callers, &work)) => timed,
+        timed = tokio::time::timeout(deadline, closed_loop(operations, load.callers, work)) => timed,
         () = wait() => return Err(Failure::Interrupted),
     };
     let (elapsed, client_usage) = timed.map_err(|_| Failure::Stalled(deadline))??;
     let after = in_time(tokio::time::timeout(deadline, auditor.after()).await)?;
     let server = auditor.usage(&before, &after).map_err(no_audit)?;
-    let calls = BTreeMap::from([(keyspace.command().to_owned(), operations)]);
     let audit = server.audit(&Expected::exactly(calls, load.checkout, auditor.masters()));
     if !audit.is_exact() {
         return Err(Failure::Audit(audit.deviations.join("; ")));

@@ -93,7 +93,7 @@ impl FredCached {
         // Before tracking is on, so that none is missed.
         let invalidations = client.invalidation_rx();
         let ends = store.clone();
-        let serving = connect::start_tracked(&client, move |reason| ends.end(&reason)).await?.with(forget(invalidations, store.clone()));
+        let serving = connect::start_tracked(&client, forget(invalidations, store.clone()), move |reason| ends.end(&reason)).await?;
         let (broadcast, opt_in) = (options.mode == CacheMode::Broadcast, options.mode == CacheMode::OptIn);
         client.start_tracking(prefixes, broadcast, opt_in, false, options.noloop).await?;
         Ok(Self { fred: Fred { client, _serving: serving }, store, opt_in, noloop: options.noloop })

@@ -156,8 +156,13 @@ pub async fn start_subscriber(client: &SubscriberClient) -> Result<Serving, Erro
 }
 
 /// Connects a client for tracking. When a connection of it is lost, `ended` is called with the reason and its queue is closed.
-/// So it is when the client notices a change of the cluster: connections that it opens then are not tracked.
-pub async fn start_tracked(client: &Client, ended: impl FnOnce(Error) + Send + 'static) -> Result<Serving, Error> {
+/// So it is when the client notices a change of the cluster: connections that it opens then are not tracked. `beside` runs as long as
+/// the client is served.
+pub async fn start_tracked(
+    client: &Client,
+    beside: impl Future<Output = ()> + Send + 'static,
+    ended: impl FnOnce(Error) + Send + 'static,
+) -> Result<Serving, Error> {
     let connecting = async { client.init().await.map_err(super::error::login_error) };
     let task = match tokio::time::timeout(CONNECT_LIMIT, connecting).await {
         Ok(task) => AbortOnDrop(task?),
@@ -165,6 +170,7 @@ pub async fn start_tracked(client: &Client, ended: impl FnOnce(Error) + Send + '
     };
     let (mut errors, mut changes) = (client.error_rx(), client.cluster_change_rx());
     let mut tasks = Tasks::default();
+    tasks.0.spawn(beside);
     let client = client.clone();
     tasks.0.spawn(async move {
         let mut task = task;
@@ -177,15 +183,6 @@ pub async fn start_tracked(client: &Client, ended: impl FnOnce(Error) + Send + '
         drop(client.inner().take_command_rx());
     });
     Ok(Serving { _tasks: Arc::new(tasks) })
-}
-
-impl Serving {
-    /// Runs `work` for as long as the clients are served.
-    pub fn with(self, work: impl Future<Output = ()> + Send + 'static) -> Self {
-        let Ok(mut tasks) = Arc::try_unwrap(self._tasks) else { unreachable!("it was just made") };
-        tasks.0.spawn(work);
-        Self { _tasks: Arc::new(tasks) }
-    }
 }
 
 /// Closes the connections of all of `clients`.
