@@ -20,7 +20,7 @@ use serde::Serialize;
 use tokio::runtime::{Builder, Runtime};
 
 use self::load::outputs::Output;
-use crate::drivers::{Descriptor, find};
+use crate::drivers::{Descriptor, Resp, find};
 use crate::target::{Target, TargetArgs, TargetError, provide};
 
 const EXAMPLES: &str = "\
@@ -119,6 +119,12 @@ fn named_drivers<'a>(names: impl IntoIterator<Item = &'a str>, repeat: &str) -> 
         drivers.push(driver);
     }
     Ok(drivers)
+}
+
+/// Whether `driver` speaks the version of `--resp`.
+fn check_resp(driver: &Descriptor, resp: Resp) -> Result<(), String> {
+    let hint = u8::from(driver.usual_resp());
+    driver.check_resp(resp).map_err(|error| format!("{}: {error}; give --resp {hint}, or another driver", driver.name))
 }
 
 /// Why `driver` can't have so many connections.
