@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use redis_client_bench::drivers::{DRIVERS, Kind, Resp, Servers, Settings, Topology};
+use redis_client_bench::drivers::{DRIVERS, Kind, Resp, Servers, Settings, Topology, find};
 use redis_client_bench::net::Connection;
 use redis_client_bench::resp::Command;
 use redis_client_bench::target::audit::Auditor;
@@ -401,7 +401,7 @@ fn burst_plan(mode: Mode, kind: Kind) -> burst::Plan {
 }
 
 async fn burst(name: &str, servers: &Servers, guard: &common::Guard, plan: &burst::Plan, times: usize) -> Result<Vec<Burst>, Failure> {
-    let settings = Settings::default();
+    let settings = Settings { resp: find(name).unwrap().usual_resp(), ..Settings::default() };
     let mut auditor = Auditor::connect(guard.nodes().iter().map(|node| (node.role, node.endpoint.clone()))).await.unwrap();
     let mut publisher = burst::connect(name, Against { servers, nodes: guard.nodes() }, &settings, plan).unwrap().await?;
     let mut bursts = Vec::new();

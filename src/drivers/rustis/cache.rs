@@ -8,14 +8,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use moka::notification::RemovalCause;
 use rustis::cache::{Cache, CacheBuilder, CacheStore, CachedValue, MokaStore};
-use rustis::commands::ClientTrackingOptions;
+use rustis::commands::{ClientTrackingOptions, ClientTrackingStatus, ConnectionCommands};
 use rustis::resp::{BulkString, RefBulkString};
 
 use super::client::Rustis;
 use super::connect::{self, Closer};
 use crate::drivers::{
     CacheCounts, CacheMode, CacheSettings, CacheSupport, Cached, CachedRead, Capacity, Commands, CountedBy, Error, Resp, Served, Servers,
-    Settings, Units,
+    Settings, Topology, Units,
 };
 
 /// What the crate can cache.
@@ -43,7 +43,7 @@ pub(super) const SUPPORT: CacheSupport = CacheSupport {
         "While its connection is down it goes on serving what it holds; it drops all when it is connected again, after 1 s and more.",
         "With a prefix it caches what else is read too, of which the server tells it nothing.",
         "Invalidations that nobody takes are held up to 8 MiB, in either profile; beyond, it drops the oldest and the whole cache.",
-        "On a cluster it tracks on every node, and for that connects to the replicas too.",
+        "On a cluster it tracks on every node, and for that connects to the replicas too. It sends these CLIENT TRACKING twice, and a prefix is refused the second time; the driver has it connect to them before.",
         "The crate's cache never lets its client go; the driver closes it by QUIT and a reconnection policy that ends then.",
     ],
 };
@@ -160,6 +160,12 @@ impl RustisCached {
         let closer = Arc::new(Closer::new(client.clone(), closing));
         let counters = Arc::<Counters>::default();
         let store = Counted::new(keys, options.ttl.unwrap_or(SHIPPED_TTL), counters.clone());
+        if servers.topology == Topology::Cluster && !options.prefix.is_empty() {
+            // The first command for all nodes has the crate connect to the replicas, and replay there what it records of a connection's state,
+            // that very command with it, before it sends it: a prefix is refused the second time, and nothing else would be.
+            connect::limited(async { Ok(client.client_tracking(ClientTrackingStatus::Off, ClientTrackingOptions::default()).await?) })
+                .await?;
+        }
         let cache = Cache::with_store(client.clone(), store, tracking);
         let cache = connect::limited(async { Ok(cache.await?) }).await?;
         Ok(Self { cache, driver: Rustis(client), counters, closer })
