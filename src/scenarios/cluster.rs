@@ -29,7 +29,11 @@ pub async fn flush_one_master<C: Cached>(subject: &Subject<'_, C>, account: &mut
     for key in &keys {
         left.push(stage.existing(std::slice::from_ref(key)).await? == 1);
     }
-    account.remarks.push(format!("{} of {} keys were on the master that was flushed", left.iter().filter(|left| !**left).count(), keys.len()));
+    account.remarks.push(format!(
+        "{} of {} keys were on the master that was flushed",
+        left.iter().filter(|left| !**left).count(),
+        keys.len()
+    ));
     subject.judge(&keys, |number| left[number].then_some(1), "FLUSHALL of one master", account).await?;
     stage.delete(&keys).await
 }

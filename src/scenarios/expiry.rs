@@ -33,7 +33,9 @@ pub async fn client_ttl<C: Cached>(subject: &Subject<'_, C>, account: &mut Accou
     for (number, key) in keys.iter().enumerate() {
         account.judged += 1;
         if subject.read(key, number).await?.served == Served::Cache {
-            account.stale(|| format!("key {number} was served from the cache {:.2?} after it was stored, to live {CLIENT_TTL:?}", warmed.elapsed()));
+            account.stale(|| {
+                format!("key {number} was served from the cache {:.2?} after it was stored, to live {CLIENT_TTL:?}", warmed.elapsed())
+            });
             wrong.push(number);
         }
     }

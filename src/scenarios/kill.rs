@@ -37,7 +37,9 @@ pub async fn client_kill<C: Cached>(subject: &Subject<'_, C>, support: &CacheSup
     let said = away.said.clone().unwrap_or_else(|| "nothing".into());
     account.away = Some(away);
     match (support.reconnects, back) {
-        (true, false) => return Err(Fault::Failed(format!("it says that it connects again, and {BACK_WITHIN:?} after the loss it said: {said}"))),
+        (true, false) => {
+            return Err(Fault::Failed(format!("it says that it connects again, and {BACK_WITHIN:?} after the loss it said: {said}")));
+        }
         (false, true) => account.remarks.push("it connected again, and says that it does not".into()),
         _ => {}
     }

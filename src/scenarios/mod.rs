@@ -105,6 +105,12 @@ impl Scenario {
         }
     }
 
+    /// Whether it means nothing on a single server.
+    #[must_use]
+    pub fn needs_cluster(self) -> bool {
+        matches!(self, Scenario::FlushOneMaster | Scenario::SlotMove)
+    }
+
     /// Why it can't be played on such a target in such a mode, whatever the client.
     ///
     /// # Errors

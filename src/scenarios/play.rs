@@ -68,10 +68,9 @@ pub fn play_by_name<'a>(name: &str, against: Against<'a>, ask: Ask<'a>) -> Resul
 pub async fn play<C: ClientCache>(support: &CacheSupport, against: Against<'_>, ask: Ask<'_>) -> Played {
     let Against { servers, nodes, ours } = against;
     let Ask { scenario, way, settings, prefix } = ask;
-    let possible = support
-        .check(servers.topology, settings.resp, way.mode, way.noloop)
-        .map_err(Fault::from)
-        .and_then(|()| scenario.check(servers.topology, servers.endpoints.len(), ours, way.mode).map_err(|why| Fault::NotPossible(why.into())));
+    let possible = support.check(servers.topology, settings.resp, way.mode, way.noloop).map_err(Fault::from).and_then(|()| {
+        scenario.check(servers.topology, servers.endpoints.len(), ours, way.mode).map_err(|why| Fault::NotPossible(why.into()))
+    });
     let (mut account, mut counts) = (Account::default(), None);
     let started = Instant::now();
     let ended = match possible {

@@ -45,7 +45,10 @@ pub async fn eviction<C: Cached>(subject: &Subject<'_, C>, support: &CacheSuppor
     let started = Instant::now();
     while support.evictions.is_some() && subject.counts().evictions.unwrap_or(0) == 0 {
         if started.elapsed() > HOUSEKEEPING {
-            return Err(Fault::Failed(format!("with room for {CAPACITY} entries, {} keys were read, and it counted no eviction", keys.len())));
+            return Err(Fault::Failed(format!(
+                "with room for {CAPACITY} entries, {} keys were read, and it counted no eviction",
+                keys.len()
+            )));
         }
         // Some clients keep house when they are used.
         subject.read(&keys[0], 0).await?;
@@ -71,7 +74,8 @@ pub async fn eviction<C: Cached>(subject: &Subject<'_, C>, support: &CacheSuppor
 async fn remembered(stage: &Stage<'_>) -> Acted<usize> {
     let mut most = 0;
     for reply in stage.all_masters(&["INFO", "stats"]).await? {
-        let keys = reply.as_str().and_then(|text| text.lines().find_map(|line| line.strip_prefix("tracking_total_keys:")?.trim().parse().ok()));
+        let keys =
+            reply.as_str().and_then(|text| text.lines().find_map(|line| line.strip_prefix("tracking_total_keys:")?.trim().parse().ok()));
         most = most.max(keys.ok_or_else(|| Fault::Failed("INFO has no tracking_total_keys".into()))?);
     }
     Ok(most)

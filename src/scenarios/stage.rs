@@ -3,7 +3,7 @@
 use super::outcome::{Acted, Fault};
 use super::{KEYS, Way};
 use crate::drivers::raw::Raw;
-use crate::drivers::{CacheMode, CacheSettings, Command, Commands, Driver, Error, Resp, Servers, Settings, Topology, Value};
+use crate::drivers::{CacheMode, CacheSettings, Command, Commands, Driver, Error, Resp, Servers, Settings, Value};
 use crate::net::{Connection, Endpoint};
 
 /// Names that are tried for a key on a certain master; with 60 masters 1 in 10^29 of them has none.
@@ -104,10 +104,6 @@ impl<'a> Stage<'a> {
         Ok(replies)
     }
 
-    pub fn is_cluster(&self) -> bool {
-        self.servers.topology == Topology::Cluster
-    }
-
     pub async fn close(self) {
         self.foreign.close().await;
     }
@@ -153,7 +149,9 @@ pub fn version(value: &[u8], number: usize) -> Acted<u64> {
     let read: Option<(u64, usize)> = parts.and_then(|(version, of)| Some((version.parse().ok()?, of.parse().ok()?)));
     match read {
         Some((version, of)) if of == number => Ok(version),
-        Some((_, of)) => Err(Fault::Failed(format!("a read of key {number} returned the value of key {of}: {:?}", String::from_utf8_lossy(value)))),
+        Some((_, of)) => {
+            Err(Fault::Failed(format!("a read of key {number} returned the value of key {of}: {:?}", String::from_utf8_lossy(value))))
+        }
         None => Err(Fault::Failed(format!("a read of key {number} returned what nobody wrote: {:?}", String::from_utf8_lossy(value)))),
     }
 }
