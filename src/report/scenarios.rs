@@ -129,12 +129,15 @@ fn said(played: &Played) -> Vec<String> {
         said.push(format!("{} of {} reads were refused", account.refused, account.judged));
     }
     said.extend(account.away.iter().map(away));
-    said.extend(account.remarks.iter().cloned());
+    // Of one that went as it must, the figures are for the record.
+    if played.verdict != Verdict::Ok || account.refused > 0 {
+        said.extend(account.remarks.iter().cloned());
+    }
     said
 }
 
 fn away(away: &Away) -> String {
-    let back = away.back_ns.map_or("it never came back".to_owned(), |back| format!("back after {}", short(back)));
+    let back = away.back_ns.map_or("it does not connect again".to_owned(), |back| format!("back after {}", short(back)));
     let last = away.last_old_ns.map_or(String::new(), |last| format!(", the last {} after the loss", short(last)));
     format!(
         "{back}; reads until then: {} old{last}, {} new, {} failed, {} given up{}",

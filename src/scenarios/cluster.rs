@@ -97,7 +97,7 @@ async fn move_slot(stage: &Stage<'_>, keys: &[Vec<u8>]) -> Acted {
     }
     let key = String::from_utf8_lossy(&keys[0]).into_owned();
     let started = Instant::now();
-    for node in &stage.nodes {
+    for node in stage.nodes {
         while !knows(node, &key, to, *port).await? {
             if started.elapsed() > AGREE_LIMIT {
                 return Err(Fault::Failed(format!("{AGREE_LIMIT:?} after the slot {slot} had moved, {node} does not know")));

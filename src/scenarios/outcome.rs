@@ -124,6 +124,14 @@ impl Played {
     }
 }
 
+impl Played {
+    /// One of which nothing is known but that it failed.
+    #[must_use]
+    pub fn failed(reason: String) -> Self {
+        Self { verdict: Verdict::Failed { reason }, ..Self::not_possible("") }
+    }
+}
+
 /// Why a scenario ends early.
 #[derive(Debug)]
 pub(super) enum Fault {

@@ -26,48 +26,53 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(5);
 const MOST_KEYS: usize = 512;
 
 /// The servers to play on.
-#[derive(Clone, Copy, Debug)]
-pub struct Against<'a> {
+#[derive(Clone, Debug)]
+pub struct Against {
     /// The server, or the masters of a cluster.
-    pub servers: &'a Servers,
+    pub servers: Servers,
     /// Every server, replicas too.
-    pub nodes: &'a [Endpoint],
+    pub nodes: Vec<Endpoint>,
     /// Whether we started them: only then they are flushed, configured and taken apart.
     pub ours: bool,
 }
 
 /// What to play.
-#[derive(Clone, Copy, Debug)]
-pub struct Ask<'a> {
+#[derive(Clone, Debug)]
+pub struct Ask {
     /// What happens.
     pub scenario: Scenario,
     /// In which mode.
     pub way: Way,
     /// Connection settings; RESP3 is needed.
-    pub settings: &'a Settings,
+    pub settings: Settings,
     /// What all keys begin with: nobody else's keys do.
-    pub prefix: &'a str,
+    pub prefix: String,
 }
 
-/// Plays a scenario with the driver called `name`.
+/// Plays a scenario with the driver called `name`, in a task of its own.
 ///
 /// # Errors
 /// There is no such driver. All else is in what the future gives.
-pub fn play_by_name<'a>(name: &str, against: Against<'a>, ask: Ask<'a>) -> Result<BoxFuture<'a, Played>, UnknownDriver> {
-    struct Play<'a>(Against<'a>, Ask<'a>);
-    impl<'a> Visit for Play<'a> {
-        type Output = BoxFuture<'a, Played>;
+pub fn play_by_name(name: &str, against: Against, ask: Ask) -> Result<BoxFuture<'static, Played>, UnknownDriver> {
+    struct Play(Against, Ask);
+    impl Visit for Play {
+        type Output = BoxFuture<'static, Played>;
         fn visit<D: Driver>(self) -> Self::Output {
-            Box::pin(async move { play::<D>(&D::DESCRIPTOR.cache, self.0, self.1).await })
+            // In a task, as clients are used: what runs outside of the workers is woken later, and sees less of what comes late.
+            Box::pin(async move {
+                let playing = tokio::spawn(async move { play::<D>(&D::DESCRIPTOR.cache, &self.0, &self.1).await });
+                playing.await.unwrap_or_else(|error| Played::failed(format!("the scenario ended: {error}")))
+            })
         }
     }
     visit(name, Play(against, ask))
 }
 
 /// Plays a scenario with the cached client of `C`, of which `support` tells. It is a failure when it takes longer than [`CELL_LIMIT`].
-pub async fn play<C: ClientCache>(support: &CacheSupport, against: Against<'_>, ask: Ask<'_>) -> Played {
+pub async fn play<C: ClientCache>(support: &CacheSupport, against: &Against, ask: &Ask) -> Played {
     let Against { servers, nodes, ours } = against;
     let Ask { scenario, way, settings, prefix } = ask;
+    let (ours, scenario, way) = (*ours, *scenario, *way);
     let possible = support.check(servers.topology, settings.resp, way.mode, way.noloop).map_err(Fault::from).and_then(|()| {
         scenario.check(servers.topology, servers.endpoints.len(), ours, way.mode).map_err(|why| Fault::NotPossible(why.into()))
     });
@@ -77,7 +82,7 @@ pub async fn play<C: ClientCache>(support: &CacheSupport, against: Against<'_>, 
         Err(fault) => Err(fault),
         Ok(()) => {
             let playing = async {
-                let stage = Stage::build(servers, nodes.to_vec(), ours, settings, way, prefix).await?;
+                let stage = Stage::build(servers, nodes, ours, settings, way, prefix).await?;
                 let ended = on_stage::<C>(&stage, scenario, support, &mut account, &mut counts).await;
                 stage.close().await;
                 ended

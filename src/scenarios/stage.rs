@@ -12,7 +12,7 @@ const MOST_NAMES: usize = 4_000;
 pub struct Stage<'a> {
     pub servers: &'a Servers,
     /// Every server, replicas too.
-    pub nodes: Vec<Endpoint>,
+    pub nodes: &'a [Endpoint],
     /// Whether we started them.
     pub ours: bool,
     pub settings: &'a Settings,
@@ -28,7 +28,7 @@ pub struct Stage<'a> {
 impl<'a> Stage<'a> {
     pub async fn build(
         servers: &'a Servers,
-        nodes: Vec<Endpoint>,
+        nodes: &'a [Endpoint],
         ours: bool,
         settings: &'a Settings,
         way: Way,

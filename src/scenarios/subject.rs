@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use tokio::task::coop::consume_budget;
+
 use super::outcome::{Account, Acted, Fault};
 use super::stage::{Stage, version};
 use crate::drivers::{CacheCounts, CacheSettings, Cached, ClientCache, Command, Commands, Error, Served};
@@ -50,6 +52,8 @@ impl<'a, C: Cached> Subject<'a, C> {
             Err(error) => return Ok(Err(error)),
         };
         let served = if self.counts().hits > hits { Served::Cache } else { Served::Server };
+        // A hit waits for nothing: without this the tasks that handle invalidations might never get a turn.
+        consume_budget().await;
         let truth = read.value.map(|value| version(value.as_ref(), number)).transpose()?;
         Ok(Ok(Read { truth, served }))
     }

@@ -80,7 +80,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let mut record = ScenariosRecord::new(environment, target.facts(), warnings, arguments.profile);
     let settings = Settings { resp: Resp::V3, profile: arguments.profile, ..Settings::default() };
     let nodes: Vec<_> = target.nodes.iter().map(|node| node.endpoint.clone()).collect();
-    let against = Against { servers: &target.servers, nodes: &nodes, ours: target.is_ours() };
+    let against = Against { servers: target.servers.clone(), nodes, ours: target.is_ours() };
     let run = plan::run_name();
     tell!("{} scenarios, each within {} s", turns.len(), CELL_LIMIT.as_secs());
     for (number, turn) in turns.iter().enumerate() {
@@ -89,8 +89,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
         }
         let plan::Turn { driver, scenario, way } = *turn;
         let prefix = format!("rcb:cache:{run}:{number}:");
-        let ask = Ask { scenario, way, settings: &settings, prefix: &prefix };
-        let playing = play_by_name(driver.name, against, ask).map_err(|error| Failure::Usage(error.to_string()))?;
+        let ask = Ask { scenario, way, settings: settings.clone(), prefix };
+        let playing = play_by_name(driver.name, against.clone(), ask).map_err(|error| Failure::Usage(error.to_string()))?;
         let played = runtime.block_on(playing);
         if interrupted() {
             break;
