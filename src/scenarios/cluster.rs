@@ -39,30 +39,39 @@ pub async fn flush_one_master<C: Cached>(subject: &Subject<'_, C>, account: &mut
 }
 
 /// A slot moves with all its keys, which are then overwritten at their new node, twice. A client may refuse to read: it can't know.
+/// At the end the slot moves back.
 pub async fn slot_move<C: Cached>(subject: &Subject<'_, C>, account: &mut Account) -> Acted {
     let stage = subject.stage;
     let keys: Vec<_> = (0..MOVED).map(|number| format!("{}{{moved}}{number}", stage.prefix).into_bytes()).collect();
     stage.write(&keys, 1).await?;
     subject.warm(&keys, Some(1)).await?;
-    move_slot(stage, &keys).await?;
-    stage.write(&keys, 2).await?;
+    let (from, to) = &ends(stage, key_slot(&keys[0])).await?;
+    move_slot(stage, &keys, from, to).await?;
+    let judged = moved(subject, &keys, account).await;
+    let deleted = stage.delete(&keys).await;
+    move_slot(stage, &keys, to, from).await?;
+    judged.and(deleted)
+}
+
+async fn moved<C: Cached>(subject: &Subject<'_, C>, keys: &[Vec<u8>], account: &mut Account) -> Acted {
+    let stage = subject.stage;
+    stage.write(keys, 2).await?;
     let mut said = told(subject).await;
-    subject.judge_told(&keys, |_| Some(2), "the move of their slot, and another connection's SETs", account, true).await?;
+    subject.judge_told(keys, |_| Some(2), "the move of their slot, and another connection's SETs", account, true).await?;
     if account.lasting == 0 && account.refused == 0 {
-        match subject.warmed(&keys, Some(2)).await {
-            Ok(0) => {}
-            Ok(cold) => account.remarks.push(format!("{cold} of {} keys were not cached again after the move", keys.len())),
-            // What it says then, the judgement below counts.
-            Err(_) => {}
+        // What fails here the judgement below counts.
+        let cold = subject.warmed(keys, Some(2)).await.unwrap_or(keys.len());
+        if cold > 0 {
+            account.remarks.push(format!("{cold} of {} keys were not cached again after the move", keys.len()));
         }
-        stage.write(&keys, 3).await?;
+        stage.write(keys, 3).await?;
         said = told(subject).await.or(said);
-        subject.judge_told(&keys, |_| Some(3), "another connection's SETs after the move of their slot", account, true).await?;
+        subject.judge_told(keys, |_| Some(3), "another connection's SETs after the move of their slot", account, true).await?;
     }
     if let Some(error) = said.filter(|_| account.refused > 0) {
         account.remarks.push(format!("it refuses reads after the move; it said: {error}"));
     }
-    stage.delete(&keys).await
+    Ok(())
 }
 
 /// The fence; what the client says when it has none.
@@ -70,30 +79,34 @@ async fn told<C: Cached>(subject: &Subject<'_, C>) -> Option<Error> {
     fence(&subject.cached, &subject.stage.fences).await.err()
 }
 
-/// Moves the slot of `keys` to another master, and waits until every node knows.
-async fn move_slot(stage: &Stage<'_>, keys: &[Vec<u8>]) -> Acted {
-    let slot = key_slot(&keys[0]).to_string();
+type Master<'a> = (&'a Endpoint, String);
+
+/// The master that has the keys of `slot`, and another; with their ids.
+async fn ends<'a>(stage: &Stage<'a>, slot: u16) -> Acted<(Master<'a>, Master<'a>)> {
     let (mut from, mut to) = (None, None);
     for master in &stage.servers.endpoints {
         let id = ask(master, &["CLUSTER", "MYID"]).await?;
         let id = id.as_str().ok_or_else(|| Fault::Failed("CLUSTER MYID is no text".into()))?.to_owned();
-        let has = ask(master, &["CLUSTER", "COUNTKEYSINSLOT", &slot]).await?.as_int().is_some_and(|keys| keys > 0);
+        let has = ask(master, &["CLUSTER", "COUNTKEYSINSLOT", &slot.to_string()]).await?.as_int().is_some_and(|keys| keys > 0);
         *(if has { &mut from } else { &mut to }) = Some((master, id));
     }
-    let (Some((from, from_id)), Some((to, to_id))) = (from, to) else {
-        return Err(Fault::Failed(format!("the slot {slot} has no owner, or nowhere to go")));
-    };
+    from.zip(to).ok_or_else(|| Fault::Failed(format!("the slot {slot} has no owner, or nowhere to go")))
+}
+
+/// Moves the slot of `keys`, with those that exist, and waits until every node knows.
+async fn move_slot(stage: &Stage<'_>, keys: &[Vec<u8>], (from, from_id): &Master<'_>, (to, to_id): &Master<'_>) -> Acted {
+    let slot = key_slot(&keys[0]).to_string();
     let Address::Tcp(host, port) = &to.address else { return Err(Fault::Failed("cluster nodes have ports".into())) };
-    ask(to, &["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from_id]).await?;
-    ask(from, &["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to_id]).await?;
+    ask(to, &["CLUSTER", "SETSLOT", &slot, "IMPORTING", from_id]).await?;
+    ask(from, &["CLUSTER", "SETSLOT", &slot, "MIGRATING", to_id]).await?;
     for key in keys {
         let key = std::str::from_utf8(key).map_err(|_| "a key is no text".to_owned())?;
         ask(from, &["MIGRATE", host, &port.to_string(), key, "0", "5000"]).await?;
     }
     // The new owner first: else it might be told by another before it agrees.
-    let others = stage.servers.endpoints.iter().filter(|master| *master != to && *master != from);
-    for master in [to, from].into_iter().chain(others) {
-        ask(master, &["CLUSTER", "SETSLOT", &slot, "NODE", &to_id]).await?;
+    let others = stage.servers.endpoints.iter().filter(|master| master != to && master != from);
+    for master in [*to, *from].into_iter().chain(others) {
+        ask(master, &["CLUSTER", "SETSLOT", &slot, "NODE", to_id]).await?;
     }
     let key = String::from_utf8_lossy(&keys[0]).into_owned();
     let started = Instant::now();

@@ -131,22 +131,35 @@ impl<'a, C: Cached> Subject<'a, C> {
                 Err(_) if may_refuse => account.refused += 1,
                 Err(error) => return Err(error.into()),
             }
+            // In between, since the others may each take a round trip, and how long a stale one stays so would seem longer.
+            wrong = self.still_wrong(wrong, keys, &expected, what, account, told).await?;
         }
         while !wrong.is_empty() && told.elapsed() < PATIENCE {
-            let mut still = Vec::new();
-            for number in wrong {
-                match self.try_read(&keys[number], number).await? {
-                    Ok(read) if !self.is_right(&read, expected(number), number, what)? => still.push(number),
-                    Ok(_) => account.mended(told.elapsed()),
-                    Err(_) if may_refuse => account.mended(told.elapsed()),
-                    Err(error) => return Err(error.into()),
-                }
-            }
-            wrong = still;
+            wrong = self.still_wrong(wrong, keys, &expected, what, account, told).await?;
             tokio::task::yield_now().await;
         }
         account.lasting += wrong.len() as u64;
         Ok(())
+    }
+
+    /// Reads keys that were stale again, and returns those that still are. One that fails now serves nothing old.
+    async fn still_wrong(
+        &self,
+        wrong: Vec<usize>,
+        keys: &[Vec<u8>],
+        expected: &impl Fn(usize) -> Truth,
+        what: &str,
+        account: &mut Account,
+        told: Instant,
+    ) -> Acted<Vec<usize>> {
+        let mut still = Vec::new();
+        for number in wrong {
+            match self.try_read(&keys[number], number).await? {
+                Ok(read) if !self.is_right(&read, expected(number), number, what)? => still.push(number),
+                _ => account.mended(told.elapsed()),
+            }
+        }
+        Ok(still)
     }
 
     /// Whether a read is what it must be. An answer that is wrong and came from the server is no cache's fault, and one from the
