@@ -2,6 +2,7 @@
 
 pub mod load;
 pub mod pubsub;
+pub mod scenarios;
 mod table;
 
 pub(crate) use table::lines;
