@@ -80,9 +80,13 @@ async fn keys_are_kept_until_they_change(servers: &Servers, options: &CacheSetti
 #[tokio::test(flavor = "multi_thread")]
 async fn it_forgets_what_changed_on_a_server_and_on_a_cluster() {
     let broadcast = CacheSettings { mode: CacheMode::Broadcast, prefix: b"rcb-test:cache:".to_vec(), ..CacheSettings::default() };
-    for (servers, _guard) in [common::standalone().await, common::cluster().await, common::cluster_with_replicas().await] {
-        for options in [&CacheSettings::default(), &broadcast] {
-            keys_are_kept_until_they_change(&servers, options).await;
+    // Where there are replicas, no prefix: see below.
+    let whole = CacheSettings { prefix: Vec::new(), ..broadcast.clone() };
+    let targets =
+        [(common::standalone().await, &broadcast), (common::cluster().await, &broadcast), (common::cluster_with_replicas().await, &whole)];
+    for ((servers, _guard), broadcast) in &targets {
+        for options in [&CacheSettings::default(), broadcast] {
+            keys_are_kept_until_they_change(servers, options).await;
         }
     }
 }
@@ -177,4 +181,59 @@ async fn a_lost_connection_empties_it_and_the_end_leaves_none() {
         drop(dropped);
         none_are_left(&servers).await;
     }
+}
+
+/// What the notes say of two readers of one key. When this fails, the crate has mended it and the note must go.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_reader_stores_an_old_value_after_another_has_stored_the_new() {
+    let (servers, _guard) = common::standalone().await;
+    let other = Rustis::connect(&servers, &settings()).await.unwrap();
+    let client = cached(&servers, &CacheSettings::default()).await;
+    let (key, marker) = ("rcb-test:cache:late", "rcb-test:cache:marker");
+    let fence = async || client.client().call(&Command::new("UNLINK").arg("rcb-test:cache:fence")).await.map(drop).expect("a reply");
+    for key in [key, marker] {
+        other.set(key.as_bytes(), b"old").await.unwrap();
+    }
+    while read(&client, marker).await.1 == Served::Server {}
+    // Its GET is sent, and answered before the fence; it is not told yet.
+    let reader = client.clone();
+    let mut late = std::pin::pin!(reader.get(key.as_bytes()));
+    let waits = std::future::poll_fn(|context| std::task::Poll::Ready(late.as_mut().poll(context).is_pending())).await;
+    assert!(waits, "the first read of a key goes to the server");
+    fence().await;
+    // When the change of the marker is known, so is that of the key, which came before.
+    for key in [key, marker] {
+        other.set(key.as_bytes(), b"new").await.unwrap();
+    }
+    fence().await;
+    read_until(&client, marker, "new").await;
+    while read(&client, key).await != (Some("new".into()), Served::Cache) {}
+    // It began before the change, so the old value is a right answer, and must not be kept.
+    let read_late = late.await.unwrap();
+    assert_eq!((read_late.value.as_deref(), read_late.served), (Some(&b"old"[..]), Served::Server));
+    fence().await;
+    assert_eq!(read(&client, key).await, (Some("old".into()), Served::Cache), "it keeps no old value any more");
+    // The other reader has had the key tracked, so its next change is told.
+    other.set(key.as_bytes(), b"newer").await.unwrap();
+    fence().await;
+    read_until(&client, key, "newer").await;
+    for key in [key, marker] {
+        other.call(&Command::new("DEL").arg(key)).await.unwrap();
+    }
+    client.close().await;
+    other.close().await;
+}
+
+/// What the notes say of prefixes and replicas. When this fails, the crate has mended it and the note must go.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prefix_is_refused_where_there_are_replicas() {
+    let (servers, _guard) = common::cluster_with_replicas().await;
+    let options = CacheSettings { mode: CacheMode::Broadcast, prefix: b"rcb-test:cache:".to_vec(), ..CacheSettings::default() };
+    match Rustis::cached(&servers, &settings(), &options).await {
+        Err(Error::Server(error)) => assert!(error.to_string().contains("overlaps with an existing prefix"), "{error}"),
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("it caches with a prefix on a cluster with replicas"),
+    }
+    let whole = CacheSettings { prefix: Vec::new(), ..options };
+    cached(&servers, &whole).await.close().await;
 }
