@@ -7,10 +7,12 @@ use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 
 use super::{CellSettings, Runtime, timestamp};
+use crate::drivers::{CacheMode, Capacity};
 use crate::measure::{Environment, Latency};
 use crate::target::TargetFacts;
 use crate::target::audit::{Audit, ServerUsage};
 use crate::window::Flushes;
+use crate::workload::cache::CacheFigures;
 use crate::workload::load::arrivals::OpenLoop;
 use crate::workload::load::errors::ErrorCount;
 use crate::workload::load::ticker::Second;
@@ -76,6 +78,30 @@ pub struct Asked {
     pub continue_on_error: bool,
     /// Rounds in which each driver had its turn.
     pub rounds: usize,
+    /// How reads went through the client's cache; `None` without `--csc`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<AskedCache>,
+}
+
+/// What was asked for with `--csc`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AskedCache {
+    /// Which keys the server tells the client about.
+    pub mode: CacheMode,
+    /// No invalidations for the client's own writes.
+    pub noloop: bool,
+    /// Longest that an entry is served, seconds.
+    pub ttl_seconds: f64,
+    /// As it was given; `None` = twice the keys of each mix. What the client got is in the figures.
+    pub capacity: Option<Capacity>,
+    /// SETs go through a second, plain client.
+    pub external_writers: bool,
+    /// Probes of the lag.
+    pub probes_per_second: u32,
+    /// Each driver runs without its cache too.
+    pub baseline: bool,
+    /// A stale read does not make a run fail.
+    pub allow_stale: bool,
 }
 
 /// How a run ended.
@@ -105,6 +131,9 @@ pub struct LoadRun {
     pub round: usize,
     /// The driver.
     pub driver: String,
+    /// With `--csc`: whether it read through its cache, or every time from the server (`--csc-baseline`). `None` without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached: Option<bool>,
     /// Its client crate.
     pub client: String,
     /// The client's exact version.
@@ -154,6 +183,9 @@ pub struct Figures {
     pub audit: Audit,
     /// The batches that a pipeline window sent.
     pub flushes: Option<Flushes>,
+    /// What the client's cache did; `None` without `--csc`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<Box<CacheFigures>>,
 }
 
 /// One command of the mix.
@@ -287,6 +319,14 @@ impl Figures {
             Some(_) => self.planned.latency,
             None => self.service.latency,
         }
+    }
+}
+
+impl LoadRun {
+    /// Who ran: the driver, and without its cache where others ran with theirs.
+    #[must_use]
+    pub fn subject(&self) -> String {
+        if self.cached == Some(false) { format!("{} uncached", self.driver) } else { self.driver.clone() }
     }
 }
 

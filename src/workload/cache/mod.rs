@@ -1,0 +1,7 @@
+//! Loads through a client-side cache.
+
+mod figures;
+mod loader;
+
+pub use figures::{CacheFigures, CacheSecond, Lag, LagFigures, ProbeReads, StaleRead, Staleness};
+pub use loader::{CacheJob, CachedLoader, CachedOutcome, Counter, Opening, check_mix, expected, keys, open, open_uncached, prefill};
