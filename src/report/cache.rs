@@ -41,7 +41,7 @@ fn per_second(figures: &Figures, count: u64) -> f64 {
 /// The latencies by class.
 pub(super) fn classes(out: &mut String, cache: &CacheFigures) {
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(["By class", "", "count", "avg", "p50", "p95", "p99", "p99.9", "max"]);
+    table.load_style(presets::NOTHING).set_header(["By class", "unit", "count", "avg", "p50", "p95", "p99", "p99.9", "max"]);
     let nanos = |value: f64| grouped(value);
     let msec = |value: f64| format!("{:.3}", value / 1e6);
     for (name, class, unit, shown) in [
@@ -252,3 +252,6 @@ fn row(group: &Group<'_>) -> Vec<String> {
     ]);
     cells
 }
+
+#[cfg(test)]
+mod tests;

@@ -56,14 +56,20 @@ pub fn heading(driver: &Descriptor, cached: Option<bool>, connections: usize, wo
     text
 }
 
+/// Nanoseconds as milliseconds, to the microsecond; what takes a few microseconds only, as hits of a cache do, to the nanosecond.
 pub(super) fn millis(nanos: u64) -> String {
-    format!("{:.3}", nanos as f64 / 1e6)
+    mean_millis(nanos as f64)
+}
+
+fn mean_millis(nanos: f64) -> String {
+    let digits = if nanos < 10_000.0 { 6 } else { 3 };
+    format!("{:.digits$}", nanos / 1e6)
 }
 
 fn latencies(title: &str, latency: Option<Latency>) -> String {
     let Some(latency) = latency else { return format!("{title}: nothing measured\n") };
     let values = [
-        format!("{:.3}", latency.mean_ns / 1e6),
+        mean_millis(latency.mean_ns),
         millis(latency.p50_ns),
         millis(latency.p95_ns),
         millis(latency.p99_ns),
@@ -188,7 +194,10 @@ fn numbers(out: &mut String, figures: &Figures, asked: &Asked, cached: bool) {
     );
     let audit = &figures.audit;
     if audit.is_exact() {
-        let _ = write!(out, "Audit: the servers counted the same {} commands", audit.workload);
+        let _ = match through_cache {
+            None => write!(out, "Audit: the servers counted the same {} commands", audit.workload),
+            Some(_) => write!(out, "Audit: the servers counted the same {} commands: misses, writes, probes and fences", audit.workload),
+        };
         if asked.transaction {
             out.push_str(", MULTI and EXEC among them");
         }
@@ -232,7 +241,7 @@ fn by_command(figures: &Figures) -> String {
             format!("{:.1}%", entry.ratio * 100.0),
             entry.commands.to_string(),
             entry.errors.to_string(),
-            latency.map_or("–".to_owned(), |latency| format!("{:.3}", latency.mean_ns / 1e6)),
+            latency.map_or("–".to_owned(), |latency| mean_millis(latency.mean_ns)),
             at(|latency| latency.p50_ns),
             at(|latency| latency.p95_ns),
             at(|latency| latency.p99_ns),

@@ -32,8 +32,12 @@ pub trait CachedLoader: Send + Sync {
     fn close(self: Box<Self>) -> BoxFuture<'static, ()>;
 }
 
-pub fn check_mix(_: &Mix) -> Result<(), String> {
-    Ok(())
+pub fn check_mix(mix: &Mix) -> Result<(), String> {
+    use crate::workload::mix::Call;
+    match mix.entries().iter().find(|entry| !matches!(entry.call, Call::Get | Call::Set)) {
+        Some(entry) => Err(format!("--csc: `{}` is neither GET key nor SET key __data__; leave it out", entry.label)),
+        None => Ok(()),
+    }
 }
 
 pub fn prefill(mix: &Mix) -> impl Iterator<Item = Command> {
