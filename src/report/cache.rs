@@ -139,12 +139,14 @@ fn lags(out: &mut String, lag: &Lag, external: bool) {
 fn staleness(out: &mut String, found: &Staleness, allowed: bool) {
     let stale = found.stale_from_cache + found.stale_from_server + found.after_disconnect;
     let checked = grouped(found.checked as f64);
-    let grounds = format!("{} of {} writes with a delivery that is known", grouped(found.clean_writes as f64), grouped(found.writes as f64));
+    let grounds =
+        format!("{} of {} writes with a delivery that is known", grouped(found.clean_writes as f64), grouped(found.writes as f64));
     if stale == 0 {
         let _ = writeln!(out, "Staleness: none of {checked} reads was older than what the client had been told ({grounds})");
     } else {
         let verdict = if allowed { "allowed by --allow-stale" } else { "so this run has failed; --allow-stale takes it as a figure" };
-        let _ = writeln!(out, "STALE: {} of {checked} reads were older than what the client had been told, {verdict}", grouped(stale as f64));
+        let _ =
+            writeln!(out, "STALE: {} of {checked} reads were older than what the client had been told, {verdict}", grouped(stale as f64));
         let _ = writeln!(
             out,
             "   {} from the cache, {} from a server, {} after the tracked connection was lost; the longest {} msec after the invalidation ({grounds})",

@@ -189,6 +189,9 @@ fn a_mode_that_one_of_several_drivers_lacks_is_told_before_any_work() {
     let flags = ["--csc", "--csc-mode", "broadcast", "--url", &urls, "--driver", "raw,fred", "GET", "__key__"];
     let (code, out, error) = output(&mut rcb(&flags));
     assert_eq!(code, Some(2), "{error}");
-    assert!(error.contains("fred can't cache with --csc-mode broadcast: on a cluster fred asks only one node") && out.is_empty(), "{error}");
+    assert!(
+        error.contains("fred can't cache with --csc-mode broadcast: on a cluster fred asks only one node") && out.is_empty(),
+        "{error}"
+    );
     assert_eq!(more(&endpoints, &before, "set"), 0, "{error}");
 }

@@ -1,6 +1,8 @@
 //! The users' mistakes: one sentence, exit 2, before anything is sent.
 
+use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
 
 use super::support::{Server, executed, output, rcb};
 
@@ -91,7 +93,10 @@ fn a_mistake_in_the_flags_is_told_before_any_server_is_asked() {
         (&["--csc", "--driver", "redis-rs", "--csc-mode", "broadcast", "GET", "__key__"], "redis-rs has no broadcast mode"),
         (&["--csc", "--driver", "raw,redis-rs", "--csc-noloop", "GET", "__key__"], "no way to add NOLOOP"),
         (&["--csc", "--driver", "rustis", "--csc-mode", "opt-in", "GET", "__key__"], "rustis sends no CLIENT CACHING YES"),
-        (&["--csc", "--driver", "redis-rs", "--csc-per-client-bytes", "60", "GET", "__key__"], "not one key with its value of 85 bytes fits"),
+        (
+            &["--csc", "--driver", "redis-rs", "--csc-per-client-bytes", "60", "GET", "__key__"],
+            "not one key with its value of 85 bytes fits",
+        ),
     ];
     for (arguments, wanted) in cases {
         let (code, out, error) = output(rcb(&["--url", &url]).args(*arguments));
@@ -131,4 +136,42 @@ fn what_only_the_server_can_tell_is_told_once_before_the_clock_starts() {
             assert_eq!(before.get(name).unwrap_or(&0), after.get(name).unwrap_or(&0), "{arguments:?} sent {name}");
         }
     }
+}
+
+/// A server that calls itself `version` and knows no command but INFO; returns its port and what it was sent.
+fn server_of(version: &'static str) -> (u16, Arc<Mutex<Vec<u8>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let heard = asked.clone();
+    // It ends with the test's process.
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, heard) = (stream.unwrap(), heard.clone());
+            std::thread::spawn(move || {
+                let mut bytes = [0; 4096];
+                while let Ok(count) = stream.read(&mut bytes)
+                    && count > 0
+                {
+                    heard.lock().unwrap().extend_from_slice(&bytes[..count]);
+                    let text = format!("redis_version:{version}\r\nredis_mode:standalone\r\nrole:master\r\n");
+                    let knows = bytes[..count].windows(4).any(|word| word.eq_ignore_ascii_case(b"info"));
+                    let reply = if knows { format!("${}\r\n{text}\r\n", text.len()) } else { "-ERR unknown command\r\n".to_owned() };
+                    stream.write_all(reply.as_bytes()).unwrap();
+                }
+            });
+        }
+    });
+    (port, asked)
+}
+
+#[test]
+fn a_server_without_tracking_is_told_before_any_work() {
+    let (port, asked) = server_of("5.0.14");
+    let (code, out, error) = output(&mut rcb(&["--csc", "-p", &port.to_string(), "--driver", "raw", "GET", "__key__"]));
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("--csc needs CLIENT TRACKING") && error.contains("6.0") && error.contains("redis 5.0.14"), "{error}");
+    assert!(out.is_empty() && !error.contains("Test time"), "{out} {error}");
+    let asked = String::from_utf8_lossy(&asked.lock().unwrap()).to_ascii_uppercase();
+    assert!(asked.contains("INFO") && ["SET\r\n", "GET\r\n", "TRACKING"].iter().all(|word| !asked.contains(word)), "{asked}");
 }

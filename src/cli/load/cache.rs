@@ -50,7 +50,9 @@ pub struct CacheArgs {
 
 fn entries(text: &str) -> Result<NonZeroU64, String> {
     match text.replace(['_', ','], "").parse() {
-        Ok(count) => NonZeroU64::new(count).ok_or_else(|| "a cache of 0 keys caches nothing; give at least 1, or leave out --csc".to_owned()),
+        Ok(count) => {
+            NonZeroU64::new(count).ok_or_else(|| "a cache of 0 keys caches nothing; give at least 1, or leave out --csc".to_owned())
+        }
         Err(_) => Err(format!("{text:?} is not a whole number of keys")),
     }
 }
@@ -101,7 +103,11 @@ impl CacheArgs {
             return refused("--no-verify", "each read is checked for staleness", "leave out --no-verify");
         }
         if arguments.connections.is_some_and(|connections| connections.get() > 1) {
-            return refused("--connections", "a cache has one tracked connection, on a cluster one to each master", "leave out --connections");
+            return refused(
+                "--connections",
+                "a cache has one tracked connection, on a cluster one to each master",
+                "leave out --connections",
+            );
         }
         if let DataSize::Fixed(size) | DataSize::Range(size, _) = arguments.data
             && size < VERSION_BYTES

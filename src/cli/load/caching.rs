@@ -70,7 +70,8 @@ impl Caching {
         let (capacity, notice) = capacity(self.asked.capacity, driver, mix)?;
         // Of other keys on a server that is not ours nobody wants to be told.
         let prefix = if self.asked.mode == CacheMode::Broadcast { KEY_PREFIX.into() } else { Vec::new() };
-        let settings = CacheSettings { mode: self.asked.mode, noloop: self.asked.noloop, capacity: Some(capacity), ttl: Some(self.ttl), prefix };
+        let settings =
+            CacheSettings { mode: self.asked.mode, noloop: self.asked.noloop, capacity: Some(capacity), ttl: Some(self.ttl), prefix };
         let job = CacheJob { settings, external_writers: self.asked.external_writers, probes_per_second: self.asked.probes_per_second };
         Ok((job, notice))
     }

@@ -216,6 +216,12 @@ fn caches_are_compared_in_a_table_of_their_own() {
     let mut slower = figures(uncached());
     slower.duration = 20.0;
     record.runs = vec![run(false, slower), run(true, figures(cache())), LoadRun { driver: "other".into(), ..run(true, figures(stale())) }];
-    record.runs.push(LoadRun { driver: "lost".into(), status: Status::Failed, reason: Some("no".into()), figures: None, ..run(true, figures(cache())) });
+    record.runs.push(LoadRun {
+        driver: "lost".into(),
+        status: Status::Failed,
+        reason: Some("no".into()),
+        figures: None,
+        ..run(true, figures(cache()))
+    });
     insta::assert_snapshot!("comparison", comparison(&record));
 }

@@ -27,7 +27,13 @@ pub type Counter = Arc<dyn Fn() -> CacheCounts + Send + Sync>;
 pub type Opening<'a> = BoxFuture<'a, Result<Box<dyn CachedLoader>, Error>>;
 
 pub trait CachedLoader: Send + Sync {
-    fn run<'a>(&'a self, mix: &'a Arc<Mix>, job: &'a Job, threads: usize, observer: Observer) -> BoxFuture<'a, Result<CachedOutcome, Error>>;
+    fn run<'a>(
+        &'a self,
+        mix: &'a Arc<Mix>,
+        job: &'a Job,
+        threads: usize,
+        observer: Observer,
+    ) -> BoxFuture<'a, Result<CachedOutcome, Error>>;
     fn counter(&self) -> Counter;
     fn close(self: Box<Self>) -> BoxFuture<'static, ()>;
 }
@@ -56,6 +62,12 @@ pub fn expected(mix: &Mix, job: &Job, outcome: &CachedOutcome, driver: &Descript
     crate::workload::load::audited::expected(mix, job, &outcome.outcome, driver.checkout, masters)
 }
 
-pub fn open_uncached<'a>(name: &str, servers: &'a Servers, settings: &'a Settings, job: &'a CacheJob, mix: &'a Arc<Mix>) -> Result<Opening<'a>, UnknownDriver> {
+pub fn open_uncached<'a>(
+    name: &str,
+    servers: &'a Servers,
+    settings: &'a Settings,
+    job: &'a CacheJob,
+    mix: &'a Arc<Mix>,
+) -> Result<Opening<'a>, UnknownDriver> {
     open(name, servers, settings, job, mix)
 }
