@@ -138,6 +138,10 @@ fn lags(out: &mut String, lag: &Lag, external: bool) {
 
 fn staleness(out: &mut String, found: &Staleness, allowed: bool) {
     let stale = found.stale_from_cache + found.stale_from_server + found.after_disconnect;
+    if let Some(reason) = &found.unjudged {
+        let _ = writeln!(out, "Staleness: not judged; {reason}");
+        return;
+    }
     let checked = grouped(found.checked as f64);
     let grounds =
         format!("{} of {} writes with a delivery that is known", grouped(found.clean_writes as f64), grouped(found.writes as f64));
@@ -149,7 +153,7 @@ fn staleness(out: &mut String, found: &Staleness, allowed: bool) {
             writeln!(out, "STALE: {} of {checked} reads were older than what the client had been told, {verdict}", grouped(stale as f64));
         let _ = writeln!(
             out,
-            "   {} from the cache, {} from a server, {} after the tracked connection was lost; the longest {} msec after the invalidation ({grounds})",
+            "   {} from the cache, {} from a server, {} after the tracked connection was lost; the longest {} msec after its delivery ({grounds})",
             found.stale_from_cache,
             found.stale_from_server,
             found.after_disconnect,

@@ -64,7 +64,7 @@ fn cache() -> CacheFigures {
             expirations: Some(0),
             entries: Some(9_876),
         },
-        probe_reads: ProbeReads { hits: 500, misses: 100 },
+        probe_reads: ProbeReads { hits: 500, misses: 100, unknown: 0 },
         reads_by: CountedBy::Client,
         invalidations_by: CountedBy::Harness,
         evictions_by: Some(CountedBy::Harness),
@@ -77,8 +77,8 @@ fn cache() -> CacheFigures {
         staleness: Staleness { checked: 750_000, writes: 250_000, clean_writes: 249_000, fences: 4_000, ..Staleness::default() },
         lag: Some(Lag {
             per_second: 50,
-            own: LagFigures { probes: 250, unresolved: 0, latency: distribution(250, 90_000) },
-            foreign: LagFigures { probes: 250, unresolved: 2, latency: distribution(248, 95_000) },
+            own: LagFigures { probes: 250, unresolved: 0, latency: distribution(250, 90_000), ..LagFigures::default() },
+            foreign: LagFigures { probes: 250, unresolved: 2, latency: distribution(248, 95_000), ..LagFigures::default() },
         }),
         seconds: vec![CacheSecond { hits: 600_500, misses: 150_100, invalidations: 150_000, evictions: Some(20) }],
     }

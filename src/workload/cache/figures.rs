@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::drivers::{CacheCounts, CacheMode, Capacity, CountedBy};
-use crate::record::load::Distribution;
+use crate::measure::Distribution;
 
 /// What a cache did in a run, and whether it lied.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,9 +38,10 @@ pub struct CacheFigures {
     pub unknown: Distribution,
     /// Of writes.
     pub write: Distribution,
-    /// What reading the clock twice costs, in each of these latencies, nanoseconds.
+    /// What two readings of the clock with nothing in between say, nanoseconds: so much of each of these latencies is the clock.
     pub clock_ns: f64,
-    /// Growth of the live heap, bytes.
+    /// Growth of the live heap from before the cached client was opened to the end of the run, without what the harness keeps:
+    /// the cache and the buffers of its connections, bytes. `None` without the counting allocator.
     pub memory_bytes: Option<u64>,
     /// Whether reads were older than what the client had been told of.
     pub staleness: Staleness,
@@ -57,16 +58,28 @@ pub struct ProbeReads {
     pub hits: u64,
     /// From the server.
     pub misses: u64,
+    /// Those of `hits` that are taken for hits, since the client does not say: one for each probe.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unknown: u64,
+}
+
+// The form that serde asks for.
+#[expect(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The account of versions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Staleness {
-    /// Reads that were checked.
+    /// Reads of the callers that were answered, each of which was checked.
     pub checked: u64,
+    /// Those of them whose key had a floor: it was written in this run or its warm-up, and the client had been told.
+    #[serde(default)]
+    pub with_floor: u64,
     /// Writes that were acknowledged.
     pub writes: u64,
-    /// Those of them that give a floor.
+    /// Those of them beside which no other write of the key was under way: only these give a floor.
     pub clean_writes: u64,
     /// Delivery fences.
     pub fences: u64,
@@ -78,10 +91,16 @@ pub struct Staleness {
     pub stale_from_server: u64,
     /// Stale reads after the tracked connection was lost.
     pub after_disconnect: u64,
-    /// The oldest stale read: nanoseconds after its floor was raised.
+    /// The oldest stale read, nanoseconds: from when its version was first found too old for its key to its end.
     pub longest_ns: u64,
+    /// The same of all stale reads.
+    #[serde(default)]
+    pub ages: Distribution,
     /// The first few.
     pub first: Vec<StaleRead>,
+    /// Why reads could not be judged, and no stale read is counted; `None` when they were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unjudged: Option<String>,
 }
 
 /// One stale read.
@@ -93,7 +112,7 @@ pub struct StaleRead {
     pub version: Option<u64>,
     /// The version that it must have had at least.
     pub floor: u64,
-    /// Nanoseconds after the floor was raised.
+    /// Nanoseconds from when that version was first found too old for its key to the end of the read.
     pub age_ns: u64,
 }
 
@@ -111,12 +130,19 @@ pub struct Lag {
 /// Lag of one kind of writes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LagFigures {
-    /// Probes.
+    /// Probes that went to their end.
     pub probes: u64,
     /// Probes whose new value was not seen in time.
     pub unresolved: u64,
-    /// The others.
+    /// Probes that were given up: the key did not stay in the cache, or a command failed.
+    #[serde(default)]
+    pub skipped: u64,
+    /// From a write's reply to the end of the first read that returned it, of those that saw it.
     pub latency: Distribution,
+    /// How finely that could be told: from the beginning of the last read that returned the old value (or the write's reply) to the same end. The
+    /// invalidation came somewhere in between.
+    #[serde(default)]
+    pub gap: Distribution,
 }
 
 /// One interval of the series.
