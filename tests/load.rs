@@ -2,6 +2,8 @@
 
 mod common;
 
+#[path = "load/cache.rs"]
+mod cache;
 #[path = "load/counts.rs"]
 mod counts;
 #[path = "load/errors.rs"]

@@ -211,6 +211,8 @@ pub struct CacheSupport {
     /// Commands that the client sends with each miss beside the read, lower case, with how many of each; from its documentation.
     /// The audit wants them exactly.
     pub beside_miss: fn(CacheMode) -> &'static [(&'static str, u64)],
+    /// Whether with `NOLOOP` an own write drops or replaces what is cached of its key, at the latest when it returns.
+    pub forgets_own: bool,
     /// Whether it connects again by itself when its connection is lost.
     pub reconnects: bool,
     /// What else a reader of its figures must know.
@@ -229,6 +231,7 @@ impl CacheSupport {
             invalidations: CountedBy::Client,
             evictions: None,
             beside_miss: |_| &[],
+            forgets_own: false,
             reconnects: false,
             notes: &[],
         }

@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::ops::Sub;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// The system's allocator with two counters per thread.
+/// The system's allocator with three counters per thread.
 pub struct CountingAllocator;
 
 /// Allocations made so far, by the whole process.
@@ -36,9 +36,11 @@ const SHARDS: usize = 256;
 struct Shard {
     count: AtomicU64,
     bytes: AtomicU64,
+    freed: AtomicU64,
 }
 
-static COUNTERS: [Shard; SHARDS + 1] = [const { Shard { count: AtomicU64::new(0), bytes: AtomicU64::new(0) } }; SHARDS + 1];
+static COUNTERS: [Shard; SHARDS + 1] =
+    [const { Shard { count: AtomicU64::new(0), bytes: AtomicU64::new(0), freed: AtomicU64::new(0) } }; SHARDS + 1];
 static NEXT_SHARD: AtomicUsize = AtomicUsize::new(0);
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 
@@ -48,7 +50,8 @@ thread_local! {
     static SHARD: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
-fn count(bytes: usize) {
+/// This thread's counters, and whether they are its alone.
+fn counters() -> (&'static Shard, bool) {
     let shard = SHARD.try_with(|shard| {
         if shard.get() == usize::MAX {
             shard.set(NEXT_SHARD.fetch_add(1, Relaxed).min(SHARDS));
@@ -58,15 +61,27 @@ fn count(bytes: usize) {
     });
     // A thread that is being torn down counts in the common shard.
     let shard = shard.unwrap_or(SHARDS);
-    let counters = &COUNTERS[shard];
-    if shard < SHARDS {
+    (&COUNTERS[shard], shard < SHARDS)
+}
+
+fn add(counter: &AtomicU64, number: u64, alone: bool) {
+    if alone {
         // Only this thread writes here, so no locked instruction is needed.
-        counters.count.store(counters.count.load(Relaxed) + 1, Relaxed);
-        counters.bytes.store(counters.bytes.load(Relaxed) + bytes as u64, Relaxed);
+        counter.store(counter.load(Relaxed).wrapping_add(number), Relaxed);
     } else {
-        counters.count.fetch_add(1, Relaxed);
-        counters.bytes.fetch_add(bytes as u64, Relaxed);
+        counter.fetch_add(number, Relaxed);
     }
+}
+
+fn count(bytes: usize) {
+    let (shard, alone) = counters();
+    add(&shard.count, 1, alone);
+    add(&shard.bytes, bytes as u64, alone);
+}
+
+fn freed(bytes: usize) {
+    let (shard, alone) = counters();
+    add(&shard.freed, bytes as u64, alone);
 }
 
 // SAFETY: every method passes its arguments unchanged to the system's allocator, whose contract is the same; counting
@@ -88,10 +103,14 @@ unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         count(new_size);
         // SAFETY: the caller keeps the contract of `realloc`.
-        unsafe { System.realloc(pointer, layout, new_size) }
+        let moved = unsafe { System.realloc(pointer, layout, new_size) };
+        // One that fails leaves the old block as it was.
+        freed(if moved.is_null() { new_size } else { layout.size() });
+        moved
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        freed(layout.size());
         // SAFETY: the caller keeps the contract of `dealloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
@@ -105,6 +124,18 @@ pub fn allocations() -> Option<Allocations> {
             count: sum.count + shard.count.load(Relaxed),
             bytes: sum.bytes + shard.bytes.load(Relaxed),
         })
+    })
+}
+
+/// Bytes that are allocated and not freed, by the whole process, as they were asked for; `None` when the counting allocator is not
+/// this program's allocator. A block that moves between threads while this is read may be missed or counted twice.
+#[must_use]
+pub fn live_bytes() -> Option<u64> {
+    INSTALLED.load(Relaxed).then(|| {
+        let sum =
+            |counter: fn(&Shard) -> &AtomicU64| COUNTERS.iter().fold(0_u64, |sum, shard| sum.wrapping_add(counter(shard).load(Relaxed)));
+        let freed = sum(|shard| &shard.freed);
+        sum(|shard| &shard.bytes).saturating_sub(freed)
     })
 }
 

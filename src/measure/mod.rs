@@ -4,12 +4,14 @@
 
 pub mod alloc;
 pub mod clock;
+mod distribution;
 mod environment;
 pub mod latency;
 mod tally;
 mod usage;
 
-pub use alloc::{Allocations, CountingAllocator, allocations};
+pub use alloc::{Allocations, CountingAllocator, allocations, live_bytes};
+pub use distribution::Distribution;
 pub use environment::{Environment, Load, warnings};
 pub use latency::Latency;
 pub use tally::{Classes, Counts, Tally};

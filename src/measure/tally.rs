@@ -67,6 +67,18 @@ impl Classes {
         self.0.iter_mut().zip(&other.0).for_each(|(own, other)| own.add(other));
     }
 
+    /// Each `count` neighbours together.
+    #[must_use]
+    pub fn joined(&self, count: usize) -> Classes {
+        let join = |some: &[Counts]| {
+            some.iter().fold(Counts::new(), |mut sum, one| {
+                sum.add(one);
+                sum
+            })
+        };
+        Self(self.0.chunks(count.max(1)).map(join).collect())
+    }
+
     /// All classes together.
     #[must_use]
     pub fn total(&self) -> Counts {

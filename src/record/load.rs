@@ -2,15 +2,16 @@
 
 use std::io::{self, Write};
 
-use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 
 use super::{CellSettings, Runtime, timestamp};
+use crate::drivers::{CacheMode, Capacity};
+pub use crate::measure::Distribution;
 use crate::measure::{Environment, Latency};
 use crate::target::TargetFacts;
 use crate::target::audit::{Audit, ServerUsage};
 use crate::window::Flushes;
+use crate::workload::cache::CacheFigures;
 use crate::workload::load::arrivals::OpenLoop;
 use crate::workload::load::errors::ErrorCount;
 use crate::workload::load::ticker::Second;
@@ -76,6 +77,30 @@ pub struct Asked {
     pub continue_on_error: bool,
     /// Rounds in which each driver had its turn.
     pub rounds: usize,
+    /// How reads went through the client's cache; `None` without `--csc`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<AskedCache>,
+}
+
+/// What was asked for with `--csc`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AskedCache {
+    /// Which keys the server tells the client about.
+    pub mode: CacheMode,
+    /// No invalidations for the client's own writes.
+    pub noloop: bool,
+    /// Longest that an entry is served, seconds.
+    pub ttl_seconds: f64,
+    /// As it was given; `None` = twice the keys of each mix. What the client got is in the figures.
+    pub capacity: Option<Capacity>,
+    /// SETs go through a second, plain client.
+    pub external_writers: bool,
+    /// Probes of the lag.
+    pub probes_per_second: u32,
+    /// Each driver runs without its cache too.
+    pub baseline: bool,
+    /// A stale read does not make a run fail.
+    pub allow_stale: bool,
 }
 
 /// How a run ended.
@@ -105,6 +130,9 @@ pub struct LoadRun {
     pub round: usize,
     /// The driver.
     pub driver: String,
+    /// With `--csc`: whether it read through its cache, or every time from the server (`--csc-baseline`). `None` without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached: Option<bool>,
     /// Its client crate.
     pub client: String,
     /// The client's exact version.
@@ -154,6 +182,9 @@ pub struct Figures {
     pub audit: Audit,
     /// The batches that a pipeline window sent.
     pub flushes: Option<Flushes>,
+    /// What the client's cache did; `None` without `--csc`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<Box<CacheFigures>>,
 }
 
 /// One command of the mix.
@@ -171,38 +202,6 @@ pub struct EntryFigures {
     pub service: Distribution,
     /// From the planned time to the reply; empty in a closed loop.
     pub planned: Distribution,
-}
-
-/// A latency distribution: its figures, and all of it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Distribution {
-    /// `None` when there was nothing.
-    pub latency: Option<Latency>,
-    /// The HdrHistogram, V2 compressed and in Base64, as HdrHistogram's tools read it. Nanoseconds.
-    pub hdr: Option<String>,
-}
-
-impl Distribution {
-    /// Of a histogram.
-    #[must_use]
-    pub fn of(histogram: &Histogram<u64>) -> Self {
-        let latency = Latency::of(histogram);
-        let hdr = latency.and_then(|_| {
-            use base64::Engine;
-            let mut bytes = Vec::new();
-            V2DeflateSerializer::new().serialize(histogram, &mut bytes).ok()?;
-            Some(base64::engine::general_purpose::STANDARD.encode(bytes))
-        });
-        Self { latency, hdr }
-    }
-
-    /// The histogram again; `None` when there was nothing, or it can't be read.
-    #[must_use]
-    pub fn histogram(&self) -> Option<Histogram<u64>> {
-        use base64::Engine;
-        let bytes = base64::engine::general_purpose::STANDARD.decode(self.hdr.as_ref()?).ok()?;
-        hdrhistogram::serialization::Deserializer::new().deserialize(&mut &bytes[..]).ok()
-    }
 }
 
 /// How an open loop kept to its plan. In commands.
@@ -290,6 +289,14 @@ impl Figures {
     }
 }
 
+impl LoadRun {
+    /// Who ran: the driver, and without its cache where others ran with theirs.
+    #[must_use]
+    pub fn subject(&self) -> String {
+        if self.cached == Some(false) { format!("{} uncached", self.driver) } else { self.driver.clone() }
+    }
+}
+
 impl LoadRecord {
     /// An empty record of now.
     #[must_use]
@@ -314,22 +321,5 @@ impl LoadRecord {
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
         serde_json::to_writer_pretty(&mut *out, self)?;
         out.write_all(b"\n")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::measure::latency::histogram;
-
-    #[test]
-    fn a_distribution_comes_back_whole_from_its_text() {
-        let mut values = histogram();
-        (1..=10_000u64).for_each(|value| values.saturating_record(value * 997));
-        let text = serde_json::to_string(&Distribution::of(&values)).unwrap();
-        let back: Distribution = serde_json::from_str(&text).unwrap();
-        assert_eq!(back.histogram().unwrap(), values);
-        assert_eq!(back.latency, Latency::of(&values));
-        assert_eq!(Distribution::of(&histogram()), Distribution::default());
     }
 }

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use comfy_table::{CellAlignment, Table, presets};
 
+use super::cache;
 use super::table::{grouped, lines};
 use crate::compare::median;
 use crate::drivers::Descriptor;
@@ -16,13 +17,18 @@ fn plural(count: usize, word: &str) -> String {
     if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
 }
 
-/// One line before a run: who does what.
+/// One line before a run: who does what. `cached` is as in [`LoadRun::cached`].
 #[must_use]
-pub fn heading(driver: &Descriptor, connections: usize, workload: &str, asked: &Asked, round: usize) -> String {
+pub fn heading(driver: &Descriptor, cached: Option<bool>, connections: usize, workload: &str, asked: &Asked, round: usize) -> String {
     let mut text = format!(
-        "{} ({}): {} over {}",
+        "{} ({}){}: {} over {}",
         driver.name,
         driver.client_version(),
+        match cached {
+            None => "",
+            Some(true) => " through its cache",
+            Some(false) => " without its cache",
+        },
         plural(asked.callers, "caller"),
         plural(connections, "connection")
     );
@@ -50,14 +56,20 @@ pub fn heading(driver: &Descriptor, connections: usize, workload: &str, asked: &
     text
 }
 
-fn millis(nanos: u64) -> String {
-    format!("{:.3}", nanos as f64 / 1e6)
+/// Nanoseconds as milliseconds, to the microsecond; what takes a few microseconds only, as hits of a cache do, to the nanosecond.
+pub(super) fn millis(nanos: u64) -> String {
+    mean_millis(nanos as f64)
+}
+
+fn mean_millis(nanos: f64) -> String {
+    let digits = if nanos < 10_000.0 { 6 } else { 3 };
+    format!("{:.digits$}", nanos / 1e6)
 }
 
 fn latencies(title: &str, latency: Option<Latency>) -> String {
     let Some(latency) = latency else { return format!("{title}: nothing measured\n") };
     let values = [
-        format!("{:.3}", latency.mean_ns / 1e6),
+        mean_millis(latency.mean_ns),
         millis(latency.p50_ns),
         millis(latency.p95_ns),
         millis(latency.p99_ns),
@@ -70,7 +82,7 @@ fn latencies(title: &str, latency: Option<Latency>) -> String {
 }
 
 /// A rate to four digits and more: a slow one must not become 0.
-fn rate(per_second: f64) -> String {
+pub(super) fn rate(per_second: f64) -> String {
     let digits = if per_second < 10.0 {
         3
     } else if per_second < 1000.0 {
@@ -81,7 +93,7 @@ fn rate(per_second: f64) -> String {
     format!("{per_second:.digits$}")
 }
 
-fn optional(value: Option<f64>, digits: usize, unit: &str) -> String {
+pub(super) fn optional(value: Option<f64>, digits: usize, unit: &str) -> String {
     value.map_or_else(|| "unknown".to_owned(), |value| format!("{value:.digits$}{unit}"))
 }
 
@@ -99,12 +111,12 @@ pub fn summary(run: &LoadRun, asked: &Asked) -> String {
         Status::Failed => writeln!(out, "FAILED: {}", run.reason.as_deref().unwrap_or_default()),
     };
     if let Some(figures) = &run.figures {
-        numbers(&mut out, figures, asked);
+        numbers(&mut out, figures, asked, run.cached == Some(true));
     }
     out.trim_end().to_owned()
 }
 
-fn numbers(out: &mut String, figures: &Figures, asked: &Asked) {
+fn numbers(out: &mut String, figures: &Figures, asked: &Asked, cached: bool) {
     let _ = writeln!(out, "Total Duration {:.3} Seconds", figures.duration);
     let _ = writeln!(out, "Total Commands {}", figures.commands);
     let _ = writeln!(out, "Total Errors {}", figures.errors);
@@ -116,6 +128,10 @@ fn numbers(out: &mut String, figures: &Figures, asked: &Asked) {
             writeln!(out, "   {:>10}  commands without an answer of their own: the server may have done them or not", figures.unanswered);
     }
     let _ = writeln!(out, "Throughput summary: {} requests per second", rate(figures.rate()));
+    let through_cache = figures.cache.as_deref();
+    if let Some(cache) = through_cache.filter(|_| cached) {
+        cache::rates(out, figures, cache);
+    }
     match &figures.plan {
         None => out.push_str(&latencies("Latency summary", figures.service.latency)),
         Some(plan) => {
@@ -154,6 +170,12 @@ fn numbers(out: &mut String, figures: &Figures, asked: &Asked) {
     if figures.entries.len() > 1 && !overloaded {
         out.push_str(&by_command(figures));
     }
+    if let Some(cache) = through_cache {
+        if !overloaded {
+            cache::classes(out, cache);
+        }
+        cache::details(out, cache, asked, cached);
+    }
     let micros = |value: Option<f64>| optional(value.map(|nanos| nanos / 1e3), 2, " µs/command");
     let _ = writeln!(
         out,
@@ -172,7 +194,10 @@ fn numbers(out: &mut String, figures: &Figures, asked: &Asked) {
     );
     let audit = &figures.audit;
     if audit.is_exact() {
-        let _ = write!(out, "Audit: the servers counted the same {} commands", audit.workload);
+        let _ = match through_cache {
+            None => write!(out, "Audit: the servers counted the same {} commands", audit.workload),
+            Some(_) => write!(out, "Audit: the servers counted the same {} commands: misses, writes, probes and fences", audit.workload),
+        };
         if asked.transaction {
             out.push_str(", MULTI and EXEC among them");
         }
@@ -216,7 +241,7 @@ fn by_command(figures: &Figures) -> String {
             format!("{:.1}%", entry.ratio * 100.0),
             entry.commands.to_string(),
             entry.errors.to_string(),
-            latency.map_or("–".to_owned(), |latency| format!("{:.3}", latency.mean_ns / 1e6)),
+            latency.map_or("–".to_owned(), |latency| mean_millis(latency.mean_ns)),
             at(|latency| latency.p50_ns),
             at(|latency| latency.p95_ns),
             at(|latency| latency.p99_ns),
@@ -228,7 +253,7 @@ fn by_command(figures: &Figures) -> String {
     lines(&table) + "\n"
 }
 
-fn right_aligned(table: &mut Table, from: usize) {
+pub(super) fn right_aligned(table: &mut Table, from: usize) {
     for index in from..table.column_count() {
         if let Some(column) = table.column_mut(index) {
             column.set_cell_alignment(CellAlignment::Right);
@@ -236,32 +261,35 @@ fn right_aligned(table: &mut Table, from: usize) {
     }
 }
 
-/// All runs of one driver and workload.
-struct Group<'a> {
-    workload: &'a str,
-    driver: &'a str,
-    runs: Vec<&'a LoadRun>,
+/// All runs of one workload with one driver, through its cache or not.
+pub(super) struct Group<'a> {
+    pub(super) workload: &'a str,
+    pub(super) subject: String,
+    pub(super) runs: Vec<&'a LoadRun>,
 }
 
 fn groups(record: &LoadRecord) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for run in &record.runs {
-        match groups.iter_mut().find(|group| group.workload == run.workload && group.driver == run.driver) {
+        let subject = run.subject();
+        match groups.iter_mut().find(|group| group.workload == run.workload && group.subject == subject) {
             Some(group) => group.runs.push(run),
-            None => groups.push(Group { workload: &run.workload, driver: &run.driver, runs: vec![run] }),
+            None => groups.push(Group { workload: &run.workload, subject, runs: vec![run] }),
         }
     }
     groups.sort_by_key(|group| record.runs.iter().position(|run| run.workload == group.workload));
     groups
 }
 
-/// How fast `run` is beside the run of `raw` in the same round, with the same workload and as many connections.
+/// How fast `run` is beside the run of `raw` in the same round, with the same workload and as many connections, both
+/// through their caches or both not.
 #[must_use]
 pub fn share_of_raw(record: &LoadRecord, run: &LoadRun) -> Option<f64> {
     let twin = record.runs.iter().find(|other| {
         other.driver == "raw"
             && other.workload == run.workload
             && other.round == run.round
+            && other.cached == run.cached
             && other.settings.connections == run.settings.connections
             && other.status == Status::Done
     })?;
@@ -290,8 +318,9 @@ pub fn comparison(record: &LoadRecord) -> String {
         "audit",
     ]);
     let mut notes = Vec::new();
-    for group in groups(record) {
-        table.add_row(row(record, &group, &mut notes));
+    let groups = groups(record);
+    for group in &groups {
+        table.add_row(row(record, group, &mut notes));
     }
     right_aligned(&mut table, 2);
     let mut text = lines(&table);
@@ -305,6 +334,9 @@ pub fn comparison(record: &LoadRecord) -> String {
     for note in notes {
         let _ = write!(text, "\n{note}");
     }
+    if record.asked.cache.is_some() {
+        let _ = write!(text, "\n\n{}", cache::comparison(record, &groups));
+    }
     text
 }
 
@@ -313,12 +345,12 @@ fn row(record: &LoadRecord, group: &Group<'_>, notes: &mut Vec<String>) -> Vec<S
     for run in &group.runs {
         if run.status != Status::Done {
             let reason = run.reason.as_deref().unwrap_or_default();
-            notes.push(format!("{} {}, round {}: {:?}: {reason}", run.workload, run.driver, run.round, run.status));
+            notes.push(format!("{} {}, round {}: {:?}: {reason}", run.workload, run.subject(), run.round, run.status));
         }
     }
     let figures: Vec<&Figures> = whole.iter().filter_map(|run| run.figures.as_deref()).collect();
     let connections = group.runs.first().map_or(0, |run| run.settings.connections_opened);
-    let mut cells = vec![group.workload.to_owned(), group.driver.to_owned(), connections.to_string()];
+    let mut cells = vec![group.workload.to_owned(), group.subject.clone(), connections.to_string()];
     if figures.is_empty() {
         cells.extend((0..10).map(|_| "–".to_owned()));
         cells.extend([String::new(), "no figures".to_owned()]);

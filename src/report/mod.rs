@@ -1,5 +1,6 @@
 //! What people read: tables on a terminal. Renders records, measures nothing.
 
+mod cache;
 pub mod load;
 pub mod pubsub;
 pub mod scenarios;

@@ -1,5 +1,6 @@
 //! What is done, generic over the driver. Never names a client.
 
+pub mod cache;
 pub mod cached;
 pub mod commands;
 mod connect;

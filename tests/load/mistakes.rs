@@ -1,6 +1,8 @@
 //! The users' mistakes: one sentence, exit 2, before anything is sent.
 
+use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
 
 use super::support::{Server, executed, output, rcb};
 
@@ -52,6 +54,49 @@ fn a_mistake_in_the_flags_is_told_before_any_server_is_asked() {
         (&["--hdr-file", file, "--rounds", "2", "PING"], "log of one run"),
         (&["--resp", "4", "PING"], "2 or 3"),
         (&[], "nothing to send"),
+        (&["--csc-mode", "opt-in", "GET", "__key__"], "--csc"),
+        (&["--csc-noloop", "GET", "__key__"], "--csc"),
+        (&["--csc-ttl", "1s", "GET", "__key__"], "--csc"),
+        (&["--csc-entries", "5", "GET", "__key__"], "--csc"),
+        (&["--csc-per-client-bytes", "5", "GET", "__key__"], "--csc"),
+        (&["--csc-baseline", "GET", "__key__"], "--csc"),
+        (&["--csc-lag-probes", "5", "GET", "__key__"], "--csc"),
+        (&["--external-writers", "GET", "__key__"], "--csc"),
+        (&["--allow-stale", "GET", "__key__"], "--csc"),
+        (&["--csc", "--csc-entries", "5", "--csc-per-client-bytes", "5", "GET", "__key__"], "cannot be used with"),
+        (&["--csc", "--csc-entries", "0", "GET", "__key__"], "a cache of 0 keys caches nothing"),
+        (&["--csc", "--csc-per-client-bytes", "0MiB", "GET", "__key__"], "a cache of 0 bytes caches nothing"),
+        (&["--csc", "--csc-per-client-bytes", "64MB", "GET", "__key__"], "write bytes, or a unit"),
+        (&["--csc", "--csc-ttl", "0s", "GET", "__key__"], "duration of 0"),
+        (&["--csc", "--csc-mode", "some", "GET", "__key__"], "broadcast"),
+        (&["--csc", "--csc-lag-probes", "100000", "GET", "__key__"], "a load of their own"),
+        (&["--csc", "--resp", "2", "GET", "__key__"], "leave out --resp"),
+        (&["--csc", "-P", "4", "GET", "__key__"], "passes by the cache; leave out -P"),
+        (&["--csc", "--multi", "GET", "__key__"], "leave out --multi"),
+        (&["--csc", "--window", "75us", "GET", "__key__"], "leave out --window"),
+        (&["--csc", "--window", "off", "GET", "__key__"], "leave out --window"),
+        (&["--csc", "--mix-large", "0.01:1MiB"], "--mix-large"),
+        (&["--csc", "--no-verify", "GET", "__key__"], "leave out --no-verify"),
+        (&["--csc", "--connections", "4", "--driver", "raw", "GET", "__key__"], "one tracked connection"),
+        (&["--csc", "-d", "15", "GET", "__key__"], "-d 16 or more"),
+        (&["--csc", "-d", "8-64", "GET", "__key__"], "-d 16 or more"),
+        (&["--csc", "PING"], "PING"),
+        (&["--csc", "-t", "get,lpush"], "`lpush`"),
+        (&["--csc", "--cmd", "GET __key__", "--cmd", "SET __key__ 1"], "SET __key__ 1"),
+        (&["--csc", "--cmd", "GET __key__", "--cmd", "SET __key__ __data__ EX 100"], "SET __key__ __data__ EX 100"),
+        (&["--csc", "--cmd", "GET user:1"], "GET user:1"),
+        (&["--csc", "SET", "__key__", "__data__"], "nothing is read"),
+        (&["--csc", "-t", "get,set"], "nothing is read"),
+        (&["--csc", "--driver", "redis-rs,deadpool-redis", "GET", "__key__"], "deadpool-redis has no client-side cache"),
+        (&["--csc", "--driver", "raw,redis-rs-pool", "GET", "__key__"], "measure redis-rs; drivers that can: raw,"),
+        (&["--csc", "--driver", "bb8-redis", "GET", "__key__"], "drivers that can: raw,"),
+        (&["--csc", "--driver", "redis-rs", "--csc-mode", "broadcast", "GET", "__key__"], "redis-rs has no broadcast mode"),
+        (&["--csc", "--driver", "raw,redis-rs", "--csc-noloop", "GET", "__key__"], "no way to add NOLOOP"),
+        (&["--csc", "--driver", "rustis", "--csc-mode", "opt-in", "GET", "__key__"], "rustis sends no CLIENT CACHING YES"),
+        (
+            &["--csc", "--driver", "redis-rs", "--csc-per-client-bytes", "60", "GET", "__key__"],
+            "not one key with its value of 85 bytes fits",
+        ),
     ];
     for (arguments, wanted) in cases {
         let (code, out, error) = output(rcb(&["--url", &url]).args(*arguments));
@@ -91,4 +136,42 @@ fn what_only_the_server_can_tell_is_told_once_before_the_clock_starts() {
             assert_eq!(before.get(name).unwrap_or(&0), after.get(name).unwrap_or(&0), "{arguments:?} sent {name}");
         }
     }
+}
+
+/// A server that calls itself `version` and knows no command but INFO; returns its port and what it was sent.
+fn server_of(version: &'static str) -> (u16, Arc<Mutex<Vec<u8>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let heard = asked.clone();
+    // It ends with the test's process.
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, heard) = (stream.unwrap(), heard.clone());
+            std::thread::spawn(move || {
+                let mut bytes = [0; 4096];
+                while let Ok(count) = stream.read(&mut bytes)
+                    && count > 0
+                {
+                    heard.lock().unwrap().extend_from_slice(&bytes[..count]);
+                    let text = format!("redis_version:{version}\r\nredis_mode:standalone\r\nrole:master\r\n");
+                    let knows = bytes[..count].windows(4).any(|word| word.eq_ignore_ascii_case(b"info"));
+                    let reply = if knows { format!("${}\r\n{text}\r\n", text.len()) } else { "-ERR unknown command\r\n".to_owned() };
+                    stream.write_all(reply.as_bytes()).unwrap();
+                }
+            });
+        }
+    });
+    (port, asked)
+}
+
+#[test]
+fn a_server_without_tracking_is_told_before_any_work() {
+    let (port, asked) = server_of("5.0.14");
+    let (code, out, error) = output(&mut rcb(&["--csc", "-p", &port.to_string(), "--driver", "raw", "GET", "__key__"]));
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("--csc needs CLIENT TRACKING") && error.contains("6.0") && error.contains("redis 5.0.14"), "{error}");
+    assert!(out.is_empty() && !error.contains("Test time"), "{out} {error}");
+    let asked = String::from_utf8_lossy(&asked.lock().unwrap()).to_ascii_uppercase();
+    assert!(asked.contains("INFO") && ["SET\r\n", "GET\r\n", "TRACKING"].iter().all(|word| !asked.contains(word)), "{asked}");
 }

@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::cache::CacheArgs;
 use super::server::ServerArgs;
 use crate::drivers::{Profile, Scope};
 use crate::record::RuntimeFlavour;
@@ -18,9 +19,12 @@ Examples:
   rcb load -h db.local -p 6379 -n 1000000 -r 100 SET __key__ value
   rcb load --rps 10000 --arrivals poisson --test-time 30s --prefill GET __key__
   rcb load --driver deadpool-redis -c 200 --connections 16 --mix-large 0.01:1MiB --test-time 20s
+  rcb load --csc --driver raw,redis-rs,fred -r 10000 --cmd 'SET __key__ __data__' --cmd-ratio 0.25 --cmd 'GET __key__' --cmd-ratio 0.75
+  rcb load --csc --csc-baseline --external-writers --test-time 10s -r 10000 --cmd 'SET __key__ __data__' --cmd-ratio 0.05 --cmd 'GET __key__' --cmd-ratio 0.95
 
 In every argument __key__ becomes a key's number (the argument then begins with rcb:load:), __data__ a value, __field__ a field's
-number. Exit codes: 0 done, 1 a run failed, 2 wrong usage, 130 interrupted (with summary and files of what was done).";
+number. Exit codes: 0 done, 1 a run failed or a cached read was stale, 2 wrong usage, 130 interrupted (with summary and files of what
+was done).";
 
 fn positive(text: &str) -> Result<NonZeroUsize, String> {
     text.parse().map_err(|_| format!("{text:?} is not a whole number of at least 1"))
@@ -44,7 +48,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     if duration > Duration::from_secs(30 * 24 * 3600) { Err("more than 30 days".to_owned()) } else { Ok(duration) }
 }
 
-fn nonzero_duration(text: &str) -> Result<Duration, String> {
+pub(super) fn nonzero_duration(text: &str) -> Result<Duration, String> {
     match duration(text)? {
         Duration::ZERO => Err("a duration of 0 measures nothing; give more".to_owned()),
         duration => Ok(duration),
@@ -180,9 +184,9 @@ pub struct Arguments {
     /// The target must be a cluster; without --url one of 3x1 is started
     #[arg(long, help_heading = "How")]
     pub cluster: bool,
-    /// RESP version, 2 or 3
-    #[arg(long, default_value = "2", value_parser = resp, value_name = "VERSION", help_heading = "How")]
-    pub resp: crate::resp::Resp,
+    /// RESP version, 2 or 3 [default: 2, with --csc 3]
+    #[arg(long, value_parser = resp, value_name = "VERSION", help_heading = "How")]
+    pub resp: Option<crate::resp::Resp>,
     /// The client's own knobs: equalised, or as the crate ships
     #[arg(long, value_enum, default_value_t = Profile::Tuned, value_name = "PROFILE", help_heading = "How")]
     pub profile: Profile,
@@ -208,6 +212,9 @@ pub struct Arguments {
     /// How arrivals spread within the rate
     #[arg(long, value_enum, default_value_t = Spread::Uniform, value_name = "SPREAD", help_heading = "Open loop")]
     pub arrivals: Spread,
+
+    #[command(flatten)]
+    pub cache: CacheArgs,
 
     /// Count errors by kind instead of stopping at the first
     #[arg(long, help_heading = "Errors and output")]

@@ -4,15 +4,42 @@ use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::drivers::CacheCounts;
 use crate::measure::Latency;
+use crate::workload::cache::Counter;
 use crate::workload::load::engine::Job;
-use crate::workload::load::ticker::Tick;
+use crate::workload::load::ticker::{Second, Tick};
 
 /// Where the lines go.
 pub struct Live {
     bar: Option<ProgressBar>,
     commands: Option<u64>,
     time: Option<f64>,
+    cache: Option<Watch>,
+}
+
+/// The counts of a cache, second by second.
+struct Watch {
+    counter: Counter,
+    last: CacheCounts,
+}
+
+impl Watch {
+    fn new(counter: Counter) -> Self {
+        let last = counter();
+        Self { counter, last }
+    }
+
+    /// Hits and invalidations per second since the last call; of an interval too short for a rate, none.
+    fn rates(&mut self, second: &Second) -> [String; 2] {
+        let now = (self.counter)();
+        let last = std::mem::replace(&mut self.last, now);
+        let rate = |more: u64| match second.rate() {
+            Some(_) => format!("{:.0}", more as f64 / (second.to - second.from)),
+            None => "-".to_owned(),
+        };
+        [rate(now.hits.saturating_sub(last.hits)), rate(now.invalidations.saturating_sub(last.invalidations))]
+    }
 }
 
 const STEPS: u64 = 1000;
@@ -21,8 +48,8 @@ pub const HEADER: &str =
     "       Test time      Total commands        Total errors    Command rate   Cache hits/s   Invalid./s  p50 lat. (msec)";
 
 impl Live {
-    /// Prints the header and begins.
-    pub fn start(job: &Job) -> Self {
+    /// Prints the header and begins; `counter` is that of the client's cache.
+    pub fn start(job: &Job, counter: Option<Counter>) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(STEPS), ProgressDrawTarget::stderr());
             if let Ok(style) = ProgressStyle::with_template("{bar:40} {percent:>3} %  {msg}") {
@@ -30,7 +57,7 @@ impl Live {
             }
             bar
         });
-        let live = Self { bar, commands: job.commands, time: job.time.map(|time| time.as_secs_f64()) };
+        let live = Self { bar, commands: job.commands, time: job.time.map(|time| time.as_secs_f64()), cache: counter.map(Watch::new) };
         live.print(HEADER);
         live
     }
@@ -43,7 +70,7 @@ impl Live {
     }
 
     /// The line of an interval.
-    pub fn tick(&self, tick: &Tick<'_>) {
+    pub fn tick(&mut self, tick: &Tick<'_>) {
         let second = tick.second;
         let ended = tick.commands + tick.errors;
         let done = self.done(ended, second.to);
@@ -51,7 +78,7 @@ impl Live {
         let rate = second.rate().map_or("-".to_owned(), |rate| format!("{rate:.0}"));
         let p50 =
             second.planned.or(second.service).map_or("-".to_owned(), |latency: Latency| format!("{:.3}", latency.p50_ns as f64 / 1e6));
-        // No driver caches on its side here, so there is nothing to count in these two columns.
+        let [hits, invalidations] = self.cache.as_mut().map_or(["-".to_owned(), "-".to_owned()], |cache| cache.rates(second));
         let mut line = format!(
             "{:>7.0}s [{:>5.1}%] {:>19} {:>10} [{:>5.1}%] {:>15} {:>14} {:>12} {:>16}",
             second.to,
@@ -60,8 +87,8 @@ impl Live {
             tick.errors,
             errors,
             rate,
-            "-",
-            "-",
+            hits,
+            invalidations,
             p50
         );
         if let Some(backlog) = second.backlog.filter(|&backlog| backlog > 0) {

@@ -1,6 +1,9 @@
 //! `rcb load`.
 
 mod args;
+mod cache;
+mod caching;
+mod client;
 mod live;
 pub(in crate::cli) mod outputs;
 mod plan;
@@ -59,7 +62,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     if arguments.cluster && target.topology() != Topology::Cluster {
         return Err(usage("--cluster was given, but the target is a standalone server".to_owned()));
     }
-    plan.for_target(target.is_ours(), target.topology()).map_err(usage)?;
+    plan.for_target(&target).map_err(usage)?;
     let told = warnings(&environment);
     for line in &told {
         tell!("warning: {line}");
@@ -81,7 +84,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
     if record.runs.len() > 1 {
         print(&format!("\n{}", report::load::comparison(&record)));
     }
-    let mut failed = record.runs.iter().any(has_failed);
+    let allow_stale = arguments.cache.allow_stale;
+    let mut failed = record.runs.iter().any(|run| has_failed(run, allow_stale));
     let json = json.map(|output| ("JSON", output.write(|mut out| record.write(&mut out))));
     let log = log.map(|log| ("HdrHistogram log", log.finish()));
     let table = table.map(|output| ("CSV", output.write(|out| csv(&record, out))));
@@ -106,10 +110,11 @@ pub fn run(arguments: &Arguments) -> Outcome {
 }
 
 /// Whether a run ended otherwise than asked, or its figures can't be trusted.
-fn has_failed(run: &crate::record::load::LoadRun) -> bool {
+fn has_failed(run: &crate::record::load::LoadRun, allow_stale: bool) -> bool {
     let untrue = run.figures.as_ref().is_some_and(|figures| {
         let wrong = figures.errors_by_kind.iter().any(|errors| errors.kind == "wrong-reply");
-        wrong || !figures.audit.is_exact()
+        let stale = figures.cache.as_ref().is_some_and(|cache| cache.stale() > 0);
+        wrong || (stale && !allow_stale) || !figures.audit.is_exact()
     });
     untrue || !matches!(run.status, Status::Done | Status::Interrupted | Status::Unsupported)
 }

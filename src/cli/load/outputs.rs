@@ -78,7 +78,7 @@ impl Output {
     }
 }
 
-/// A line of the CSV file. Times in seconds, latencies in microseconds.
+/// A line of the CSV file. Times in seconds, latencies in microseconds. New columns come last.
 #[derive(Serialize)]
 struct Line<'a> {
     workload: &'a str,
@@ -98,13 +98,20 @@ struct Line<'a> {
     planned_p99_us: Option<f64>,
     planned_p999_us: Option<f64>,
     planned_max_us: Option<f64>,
+    cached: Option<bool>,
+    cache_hits: Option<u64>,
+    cache_misses: Option<u64>,
+    cache_invalidations: Option<u64>,
+    cache_evictions: Option<u64>,
 }
 
 /// The series of all runs.
 pub fn csv(record: &LoadRecord, out: &mut dyn Write) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
     for run in &record.runs {
-        for second in run.figures.iter().flat_map(|figures| &figures.seconds) {
+        let caches = run.figures.iter().filter_map(|figures| figures.cache.as_ref()).flat_map(|cache| &cache.seconds);
+        let caches = caches.map(Some).chain(std::iter::repeat(None));
+        for (second, cache) in run.figures.iter().flat_map(|figures| &figures.seconds).zip(caches) {
             let micros = |nanos: u64| nanos as f64 / 1e3;
             let (service, planned) = (second.service, second.planned);
             writer.serialize(Line {
@@ -125,6 +132,11 @@ pub fn csv(record: &LoadRecord, out: &mut dyn Write) -> io::Result<()> {
                 planned_p99_us: planned.map(|latency| micros(latency.p99_ns)),
                 planned_p999_us: planned.map(|latency| micros(latency.p999_ns)),
                 planned_max_us: planned.map(|latency| micros(latency.max_ns)),
+                cached: run.cached,
+                cache_hits: cache.map(|cache| cache.hits),
+                cache_misses: cache.map(|cache| cache.misses),
+                cache_invalidations: cache.map(|cache| cache.invalidations),
+                cache_evictions: cache.and_then(|cache| cache.evictions),
             })?;
         }
     }

@@ -5,10 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::args::{Arguments, Window};
+use super::cache::CacheArgs;
+use super::caching::{Caching, Way};
 use crate::cli::{check_resp, named_drivers, too_many_connections};
-use crate::drivers::{DRIVERS, Descriptor, PipelineReach, Scope, Settings, Strategy, Topology, find};
+use crate::drivers::{DRIVERS, Descriptor, PipelineReach, Resp, Scope, Settings, Strategy, Topology, find};
 use crate::record::load::Asked;
 use crate::record::{Runtime, RuntimeFlavour};
+use crate::target::Target;
 use crate::workload::load::arrivals::{OpenLoop, Spread};
 use crate::workload::load::engine::Job;
 use crate::workload::mix::{CommandSpec, Mix, MixOptions, Reach, Slot, large_mix, preset};
@@ -59,6 +62,7 @@ pub struct Workload {
 pub struct Subject {
     pub driver: &'static Descriptor,
     pub settings: Settings,
+    pub way: Way,
     /// Why it can't take part.
     pub unsupported: Option<String>,
 }
@@ -75,12 +79,17 @@ pub struct Plan {
     pub runtime: Runtime,
     pub notices: Vec<String>,
     pub asked: Asked,
+    /// `None` without `--csc`.
+    pub caching: Option<Caching>,
+    cache: CacheArgs,
 }
 
 impl Plan {
     /// What the flags ask for; the drivers are checked against the topology when it is known, see [`Plan::for_target`].
     pub fn new(arguments: &Arguments) -> Result<Self, String> {
         let mut notices = Vec::new();
+        arguments.cache.check(arguments)?;
+        let caching = Caching::new(&arguments.cache);
         let workloads = workloads(arguments, &mut notices)?;
         let open = open_loop(arguments)?;
         if arguments.multi && workloads.iter().any(|workload| workload.mix.entries().iter().any(|entry| entry.is_blocking)) {
@@ -131,10 +140,20 @@ impl Plan {
             verify: job.verify,
             continue_on_error: job.continue_on_error,
             rounds: arguments.rounds.get(),
+            cache: caching.as_ref().map(Caching::asked),
         };
+        let subjects = subjects(arguments)?;
+        if let Some(caching) = &caching {
+            for workload in &workloads {
+                notices.extend(caching.check(&workload.mix)?);
+                for subject in subjects.iter().filter(|subject| subject.way == Way::Cached) {
+                    notices.extend(caching.job(subject.driver, &workload.mix)?.1);
+                }
+            }
+        }
         Ok(Self {
             workloads,
-            subjects: subjects(arguments)?,
+            subjects,
             job,
             warmup: arguments.warmup,
             foreign_keys: arguments.foreign_keys,
@@ -142,6 +161,8 @@ impl Plan {
             runtime: Runtime { flavour: arguments.runtime, workers },
             notices,
             asked,
+            caching,
+            cache: arguments.cache.clone(),
         })
     }
 
@@ -151,8 +172,12 @@ impl Plan {
         Some(Job { commands: None, time: Some(time), first: WARMUP_FROM, ..self.job.clone() })
     }
 
-    /// Settles what depends on the target: whether the servers are our own, and their topology.
-    pub fn for_target(&mut self, ours: bool, topology: Topology) -> Result<(), String> {
+    /// Settles what depends on the target: whether the servers are our own, their topology, and what they can.
+    pub fn for_target(&mut self, target: &Target) -> Result<(), String> {
+        let (ours, topology) = (target.is_ours(), target.topology());
+        if self.caching.is_some() && !target.server.at_least(6, 0) {
+            return Err(format!("--csc needs CLIENT TRACKING, which servers have from Redis 6.0 on, and this is {}", target.server));
+        }
         let entries = self.workloads.iter().flat_map(|workload| workload.mix.entries());
         let dangerous = |name: &str| DANGEROUS.contains(&name);
         if let Some(entry) = entries.into_iter().find(|entry| !ours && dangerous(&entry.name)) {
@@ -181,8 +206,12 @@ impl Plan {
                 let reason = "it gives the error of one command of a transaction as that of all, so errors can't be counted as with others";
                 subject.unsupported.get_or_insert_with(|| reason.to_owned());
             }
+            if subject.unsupported.is_none() {
+                self.cache.check_topology(subject.driver, topology)?;
+            }
         }
-        if let [only] = &self.subjects[..]
+        if let [only, others @ ..] = &self.subjects[..]
+            && others.iter().all(|other| other.driver.name == only.driver.name)
             && let Some(reason) = &only.unsupported
         {
             return Err(format!("{}: {reason}", only.driver.name));
@@ -229,6 +258,7 @@ fn in_one_slot(mix: &Mix) -> bool {
 }
 
 fn workloads(arguments: &Arguments, notices: &mut Vec<String>) -> Result<Vec<Workload>, String> {
+    let prefill = arguments.prefill || arguments.cache.csc;
     let mut planned: Vec<(String, Vec<CommandSpec>, bool)> = Vec::new();
     if let Some((ratio, size)) = arguments.mix_large {
         planned.push(("small and large replies".to_owned(), large_mix(ratio, size), true));
@@ -246,20 +276,20 @@ fn workloads(arguments: &Arguments, notices: &mut Vec<String>) -> Result<Vec<Wor
         if name.contains("pop") {
             notices.push(format!("{name}: when the prefilled elements are popped (-r keys of --hash-fields each), the rest finds nothing"));
         }
-        if reads && !arguments.prefill {
+        if reads && !prefill {
             notices.push(format!("{name}: all keys are written before the run, or there would be nothing to read"));
         }
-        planned.push((name, vec![spec], arguments.prefill || reads));
+        planned.push((name, vec![spec], prefill || reads));
     }
     if !arguments.commands.is_empty() {
         let parsed: Result<Vec<_>, _> = arguments.commands.iter().map(|text| CommandSpec::parse(text)).collect();
         let mut specs = parsed.map_err(|error| error.to_string())?;
         Mix::ratios(&mut specs, &arguments.ratios).map_err(|error| error.to_string())?;
-        planned.push((name_of(&arguments.commands), specs, arguments.prefill));
+        planned.push((name_of(&arguments.commands), specs, prefill));
     }
     if !arguments.words.is_empty() {
         let spec = CommandSpec::new(&arguments.words);
-        planned.push((arguments.words.join(" "), vec![spec], arguments.prefill));
+        planned.push((arguments.words.join(" "), vec![spec], prefill));
     }
     if planned.is_empty() {
         return Err("nothing to send; name a command (rcb load SET __key__ __data__), --cmd, or a preset (-t get,set)".to_owned());
@@ -336,13 +366,16 @@ fn subjects(arguments: &Arguments) -> Result<Vec<Subject>, String> {
     if arguments.scope == Scope::PerConnection && !matches!(arguments.window, Some(Window::Idle | Window::After(_))) {
         return Err("--scope is about a pipeline window; give --window with a time, or idle".to_owned());
     }
+    let csc = arguments.cache.csc;
+    let resp = arguments.resp.unwrap_or(if csc { Resp::V3 } else { Resp::V2 });
     let drivers = named_drivers(names, "")?;
     // Beside others it is a row that says so.
     if let [only] = drivers[..] {
-        check_resp(only, arguments.resp)?;
+        check_resp(only, resp)?;
     }
     let mut subjects: Vec<Subject> = Vec::new();
     for driver in drivers {
+        arguments.cache.check_driver(driver)?;
         if let Some(asked) = arguments.connections
             && let Some(reason) = too_many_connections(driver, asked)
         {
@@ -351,16 +384,13 @@ fn subjects(arguments: &Arguments) -> Result<Vec<Subject>, String> {
             return Err(format!("{reason}; give --connections {}, or a driver that holds several: {pools}", driver.most_connections));
         }
         let usual = NonZeroUsize::new(arguments.callers.get().min(driver.most_connections)).unwrap_or(NonZeroUsize::MIN);
-        let connections = arguments.connections.unwrap_or(usual);
-        let settings = Settings {
-            connections,
-            resp: arguments.resp,
-            profile: arguments.profile,
-            strategy,
-            scope: arguments.scope,
-            ..Settings::default()
-        };
-        subjects.push(Subject { driver, settings, unsupported: None });
+        let connections = if csc { NonZeroUsize::MIN } else { arguments.connections.unwrap_or(usual) };
+        let settings = Settings { connections, resp, profile: arguments.profile, strategy, scope: arguments.scope, ..Settings::default() };
+        if arguments.cache.csc_baseline {
+            subjects.push(Subject { driver, settings: settings.clone(), way: Way::Uncached, unsupported: None });
+        }
+        let way = if csc { Way::Cached } else { Way::Plain };
+        subjects.push(Subject { driver, settings, way, unsupported: None });
     }
     Ok(subjects)
 }

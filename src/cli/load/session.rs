@@ -8,6 +8,8 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use tokio::runtime::{Builder, Runtime};
 
+use super::caching::Way;
+use super::client::{Client, Done};
 use super::live::Live;
 use super::outputs::HdrLog;
 use super::plan::{Plan, Subject, Workload};
@@ -21,10 +23,9 @@ use crate::report;
 use crate::target::Target;
 use crate::target::audit::{Auditor, ServerUsage};
 use crate::window::Flushes;
-use crate::workload::load::audited::expected;
+use crate::workload::cache;
 use crate::workload::load::engine::{Ended, Outcome};
 use crate::workload::load::keyspace::Keyspace;
-use crate::workload::load::loader::{Loader, open};
 use crate::workload::load::ticker::Observer;
 
 /// Longest that connecting, an INFO or closing may take.
@@ -54,7 +55,7 @@ impl NoRun {
 
 /// What is known when a run has ended.
 struct Ran {
-    outcome: Outcome,
+    done: Done,
     server: ServerUsage,
     audit: crate::target::audit::Audit,
     flushes: Option<Flushes>,
@@ -111,7 +112,12 @@ impl<'a> Session<'a> {
     fn run_one(&mut self, workload: &Workload, subject: &Subject, round: usize) {
         let plan = self.plan;
         let driver = subject.driver;
-        tell!("\n{}", report::load::heading(driver, subject.settings.connections.get(), &workload.name, &plan.asked, round));
+        let cached = match subject.way {
+            Way::Plain => None,
+            Way::Cached => Some(true),
+            Way::Uncached => Some(false),
+        };
+        tell!("\n{}", report::load::heading(driver, cached, subject.settings.connections.get(), &workload.name, &plan.asked, round));
         let ran = match &subject.unsupported {
             Some(reason) => Err(NoRun(Status::Unsupported, reason.clone())),
             None => self.execute(workload, subject),
@@ -120,6 +126,7 @@ impl<'a> Session<'a> {
             workload: workload.name.clone(),
             round,
             driver: driver.name.to_owned(),
+            cached,
             client: driver.client.to_owned(),
             client_version: driver.version().to_owned(),
             settings: CellSettings::new(driver, &subject.settings, self.target.topology()),
@@ -131,7 +138,7 @@ impl<'a> Session<'a> {
         };
         match ran {
             Ok(ran) => {
-                (run.status, run.reason) = status(&ran.outcome, plan.job.patience);
+                (run.status, run.reason) = status(ran.done.outcome(), plan.job.patience);
                 let figures = figures(workload, ran);
                 run.rate = Some(figures.rate());
                 run.figures = Some(Box::new(figures));
@@ -146,11 +153,14 @@ impl<'a> Session<'a> {
     }
 
     fn execute(&mut self, workload: &Workload, subject: &Subject) -> Result<Ran, NoRun> {
-        let mix = &workload.mix;
+        let (plan, mix) = (self.plan, &workload.mix);
         self.control
             .block_on(async {
                 within(LONGEST_FILL, "the keys could not be removed", self.keyspace.clear(mix)).await?;
-                if workload.prefill {
+                if plan.caching.is_some() {
+                    within(LONGEST_FILL, "the probes' keys could not be removed", self.keyspace.remove(cache::keys())).await?;
+                    within(LONGEST_FILL, "the keys could not be written", self.keyspace.write(cache::prefill(mix))).await?;
+                } else if workload.prefill {
                     within(LONGEST_FILL, "the keys could not be written", self.keyspace.prefill(mix)).await?;
                 }
                 Ok::<_, String>(())
@@ -158,21 +168,22 @@ impl<'a> Session<'a> {
             .map_err(NoRun::failed)?;
         reset_peak_memory();
         let runtime = self.runtime().map_err(NoRun::failed)?;
-        let opening = open(subject.driver.name, &self.target.servers, &subject.settings).map_err(NoRun::failed)?;
-        let loader = runtime.block_on(within(LONGEST_STEP, "can't connect", opening)).map_err(NoRun::failed)?;
-        let ran = self.measure(&runtime, &*loader, workload, subject);
-        let closing = async { tokio::time::timeout(LONGEST_STEP, loader.close()).await };
+        let opening = Client::open(plan, &self.target.servers, subject, workload);
+        let client = runtime.block_on(within(LONGEST_STEP, "can't connect", opening)).map_err(NoRun::failed)?;
+        let ran = self.measure(&runtime, &client, workload, subject);
+        let closing = async { tokio::time::timeout(LONGEST_STEP, client.close()).await };
         // A client that does not close is left to the end of its runtime.
         let _ = runtime.block_on(closing);
         runtime.shutdown_timeout(Duration::from_secs(1));
         ran
     }
 
-    fn measure(&mut self, runtime: &Runtime, loader: &dyn Loader, workload: &Workload, subject: &Subject) -> Result<Ran, NoRun> {
+    fn measure(&mut self, runtime: &Runtime, client: &Client, workload: &Workload, subject: &Subject) -> Result<Ran, NoRun> {
         let (plan, mix) = (self.plan, &workload.mix);
         let threads = plan.runtime.workers;
         if let Some(warm_up) = plan.warm_up() {
-            let warmed = runtime.block_on(loader.run(mix, &warm_up, threads, Box::new(|_| {}))).map_err(unsupported)?;
+            let warmed = runtime.block_on(client.run(mix, &warm_up, threads, Box::new(|_| {}))).map_err(unsupported)?;
+            let warmed = warmed.outcome();
             if let Some(first) = warmed.errors.first().filter(|_| !plan.job.continue_on_error) {
                 return Err(NoRun::failed(format!("the warm-up failed: {}", first.first)));
             }
@@ -184,10 +195,10 @@ impl<'a> Session<'a> {
         }
         let auditor = &mut self.auditor;
         let before = self.control.block_on(within(LONGEST_STEP, "no audit", auditor.before())).map_err(NoRun::failed)?;
-        let flushed = loader.flushes();
-        let observer = observer(Live::start(&plan.job), self.log.clone());
-        let outcome = runtime.block_on(loader.run(mix, &plan.job, threads, observer)).map_err(unsupported)?;
-        let flushes = loader.flushes().zip(flushed).map(|(after, before)| after - before);
+        let flushed = client.flushes();
+        let observer = observer(Live::start(&plan.job, client.counter()), self.log.clone());
+        let done = runtime.block_on(client.run(mix, &plan.job, threads, observer)).map_err(unsupported)?;
+        let flushes = client.flushes().zip(flushed).map(|(after, before)| after - before);
         let peak_memory = peak_memory();
         // Also after an interruption: the exact count is what it ends with.
         let auditor = &mut self.auditor;
@@ -196,7 +207,7 @@ impl<'a> Session<'a> {
         let read = after.and_then(|after| Ok((self.auditor.usage(&before, &after)?, self.auditor.masters())));
         let (server, audit) = match read {
             Ok((server, masters)) => {
-                let audit = server.audit(&expected(mix, &plan.job, &outcome, subject.driver.checkout, masters));
+                let audit = server.audit(&done.expected(mix, &plan.job, subject.driver, masters));
                 (server, audit)
             }
             Err(error) => {
@@ -204,7 +215,7 @@ impl<'a> Session<'a> {
                 (ServerUsage::default(), crate::target::audit::Audit { deviations, ..Default::default() })
             }
         };
-        Ok(Ran { outcome, server, audit, flushes, peak_memory })
+        Ok(Ran { done, server, audit, flushes, peak_memory })
     }
 
     fn runtime(&self) -> Result<Runtime, String> {
@@ -239,7 +250,11 @@ impl Cleaning<'_> {
         control.block_on(async {
             if !target.is_ours() {
                 for workload in &plan.workloads {
-                    let removing = tokio::time::timeout(LONGEST_FILL, keyspace.clear(&workload.mix));
+                    let removing = async {
+                        keyspace.clear(&workload.mix).await?;
+                        if plan.caching.is_some() { keyspace.remove(cache::keys()).await } else { Ok(()) }
+                    };
+                    let removing = tokio::time::timeout(LONGEST_FILL, removing);
                     if let Err(error) = removing.await.unwrap_or_else(|_| Err(Error::timed_out(LONGEST_FILL))) {
                         tell!("warning: keys under rcb:load: are left on the server: {error}");
                     }
@@ -256,7 +271,7 @@ fn unsupported(error: Error) -> NoRun {
     }
 }
 
-fn observer(live: Live, log: Option<Arc<Mutex<HdrLog>>>) -> Observer {
+fn observer(mut live: Live, log: Option<Arc<Mutex<HdrLog>>>) -> Observer {
     let locked = |log: &Arc<Mutex<HdrLog>>, work: &dyn Fn(&mut HdrLog)| work(&mut log.lock().unwrap_or_else(PoisonError::into_inner));
     if let Some(log) = &log {
         locked(log, &HdrLog::begin);
@@ -282,7 +297,8 @@ fn status(outcome: &Outcome, patience: Duration) -> (Status, Option<String>) {
 }
 
 fn figures(workload: &Workload, ran: Ran) -> Figures {
-    let Ran { outcome, server, audit, flushes, peak_memory } = ran;
+    let Ran { done, server, audit, flushes, peak_memory } = ran;
+    let (outcome, cache) = done.into_parts();
     let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let total = outcome.total.total();
     let entries = workload.mix.entries().iter().zip(&outcome.total.0).map(|(entry, counts)| EntryFigures {
@@ -325,5 +341,6 @@ fn figures(workload: &Workload, ran: Ran) -> Figures {
         server,
         audit,
         flushes,
+        cache: cache.map(Box::new),
     }
 }

@@ -36,6 +36,7 @@ pub(super) const CACHE: CacheSupport = CacheSupport {
     invalidations: CountedBy::Harness,
     evictions: Some(CountedBy::Harness),
     beside_miss: store::beside_miss,
+    forgets_own: true,
     reconnects: false,
     notes: &[
         store::NOTE,

@@ -31,6 +31,7 @@ pub const SUPPORT: CacheSupport = CacheSupport {
     invalidations: CountedBy::Client,
     evictions: None,
     beside_miss,
+    forgets_own: false,
     reconnects: true,
     notes: &[],
 };

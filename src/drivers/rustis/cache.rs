@@ -31,6 +31,7 @@ pub(super) const SUPPORT: CacheSupport = CacheSupport {
     invalidations: CountedBy::Harness,
     evictions: Some(CountedBy::Harness),
     beside_miss: |_| &[],
+    forgets_own: false,
     reconnects: true,
     notes: &[
         "As it ships: 10,000 keys. It ships with no age, which its constructor wants to be told; 60 s, as in its documentation, is what is set for it.",

@@ -34,6 +34,8 @@ pub struct Expected {
     pub checkout: &'static [&'static str],
     /// Masters that a checkout may ask.
     pub masters: usize,
+    /// What was found not to match before any server was asked, in words.
+    pub deviations: Vec<String>,
 }
 
 /// The outcome of comparing the servers' count with ours.
@@ -119,7 +121,7 @@ impl ServerUsage {
     /// Compares with what must have been executed.
     #[must_use]
     pub fn audit(&self, expected: &Expected) -> Audit {
-        let mut audit = Audit::default();
+        let mut audit = Audit { deviations: expected.deviations.clone(), ..Audit::default() };
         let mut known = BTreeSet::new();
         self.compare(&expected.calls, "executed", Self::executed, expected, &mut audit, &mut known);
         self.compare(&expected.attempts, "executed or rejected", Self::attempted, expected, &mut audit, &mut known);

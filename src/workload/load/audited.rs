@@ -31,5 +31,13 @@ pub fn expected(mix: &Mix, job: &Job, outcome: &Outcome, checkout: &'static [&'s
     calls.retain(|name, executed| attempts.get(name).is_none_or(|answered| answered == executed));
     attempts.retain(|name, _| !calls.contains_key(name));
     let unknown = if job.transaction { outcome.unanswered * 3 } else { outcome.unanswered };
-    Expected { calls, attempts, unanswered: unknown, scripts: mix.entries().iter().any(|entry| entry.runs_scripts), checkout, masters }
+    Expected {
+        calls,
+        attempts,
+        unanswered: unknown,
+        scripts: mix.entries().iter().any(|entry| entry.runs_scripts),
+        checkout,
+        masters,
+        deviations: Vec::new(),
+    }
 }

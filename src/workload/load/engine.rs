@@ -105,6 +105,8 @@ pub struct Outcome {
     pub client: Usage,
     /// Counts and latencies by entry.
     pub total: Classes,
+    /// The same by class of each entry, [`Issue::CLASSES`] after another for each; `None` where there is but one.
+    pub classes: Option<Classes>,
     /// The series.
     pub seconds: Vec<Second>,
     /// Failures by kind.
@@ -177,29 +179,31 @@ impl Shared {
         planned: Option<Instant>,
     ) -> Instant {
         issue.issue(&self.mix, batch, self.job.verify).await;
-        let ended = Instant::now();
+        let ended = batch.ended::<I>();
         let nanos = |since: Instant| u64::try_from(ended.saturating_duration_since(since).as_nanos()).unwrap_or(u64::MAX);
         let (service, planned) = (nanos(begun), planned.map(nanos));
         if batch.is_plain() {
-            self.tally.shard().note(batch.first_entry(), flight.commands, service, planned);
+            self.tally.shard().note(batch.class::<I>(batch.first_entry()), flight.commands, service, planned);
             self.batches.fetch_add(1, Ordering::Relaxed);
         } else {
-            self.settle(batch, service, planned);
+            self.settle::<I>(batch, service, planned);
         }
         flight.commands = 0;
         ended
     }
 
-    fn settle(&self, batch: &mut Batch, service: u64, planned: Option<u64>) {
+    fn settle<I: Issue>(&self, batch: &mut Batch, service: u64, planned: Option<u64>) {
         let (mut answered, mut failed) = (false, false);
+        // A batch of several commands is of one class.
+        let class = batch.class::<I>(0);
         for (entry, fault) in batch.outcomes() {
             let Some(fault) = fault else {
                 answered = true;
-                self.tally.shard().note(entry, 1, service, planned);
+                self.tally.shard().note(entry * I::CLASSES + class, 1, service, planned);
                 continue;
             };
             failed = true;
-            self.tally.shard().0[entry].failed += 1;
+            self.tally.shard().0[entry * I::CLASSES + class].failed += 1;
             if matches!(fault, Fault::Unanswered(_)) {
                 self.unanswered.fetch_add(1, Ordering::AcqRel);
             } else {
@@ -258,6 +262,7 @@ impl Shared {
                 }
                 flight.commands = count;
                 last = self.exchange(issue, &mut batch, &mut flight, begun, None).await;
+                issue.rest().await;
                 at += count;
             }
         }
@@ -278,6 +283,7 @@ impl Shared {
             let begun = Instant::now();
             last = self.exchange(issue, &mut batch, &mut flight, begun, Some(start + arrival.planned)).await;
             self.under_way.fetch_sub(1, Ordering::AcqRel);
+            issue.rest().await;
         }
         last
     }
@@ -293,7 +299,7 @@ pub async fn run<I: Issue>(issue: &I, mix: &Arc<Mix>, job: &Job, threads: usize,
     let shared = Arc::new(Shared {
         mix: mix.clone(),
         job: job.clone(),
-        tally: Arc::new(Tally::new(threads, entries)),
+        tally: Arc::new(Tally::new(threads, entries * I::CLASSES)),
         errors: Errors::default(),
         refused: (0..entries).map(|_| AtomicU64::new(0)).collect(),
         unanswered: AtomicU64::new(0),
@@ -328,7 +334,8 @@ pub async fn run<I: Issue>(issue: &I, mix: &Arc<Mix>, job: &Job, threads: usize,
     shared.all_ready.notified().await;
     let snapshot = Snapshot::take();
     let start = Instant::now();
-    let watched = Watched { tally: shared.tally.clone(), entries, queue: shared.queue.clone().map(|queue| (unit, queue)) };
+    let watched =
+        Watched { tally: shared.tally.clone(), entries, classes: I::CLASSES, queue: shared.queue.clone().map(|queue| (unit, queue)) };
     let ticker = Ticker::start(watched, start, observer);
     // Cannot fail: every caller holds a receiver.
     let _ = release.send(Some(start));
@@ -337,6 +344,7 @@ pub async fn run<I: Issue>(issue: &I, mix: &Arc<Mix>, job: &Job, threads: usize,
     let client = snapshot.usage();
     let paced = pacer.map(Pacer::stop);
     let Collected { total, seconds, observer } = ticker.stop();
+    let (total, classes) = if I::CLASSES > 1 { (total.joined(I::CLASSES), Some(total)) } else { (total, None) };
     let kept = shared.queue.as_ref().zip(paced).zip(plan).map(|((queue, paced), plan)| kept(job, queue, paced, plan, ended));
     // A time that was given is the run's, though nothing may have been due at its end.
     let planned = match (&kept, ended, job.time) {
@@ -352,6 +360,7 @@ pub async fn run<I: Issue>(issue: &I, mix: &Arc<Mix>, job: &Job, threads: usize,
         elapsed: (last - start).max(planned),
         client,
         total,
+        classes,
         seconds,
         errors: errors.into_iter().chain(given_up).collect(),
         refused: shared.refused.iter().map(load).collect(),

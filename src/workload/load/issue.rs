@@ -1,5 +1,7 @@
 //! How a caller sends its commands: one at a time, as an explicit pipeline or as a transaction; and what came of each.
 
+use std::time::Instant;
+
 use crate::drivers::{Command, Commands, Error, Pipelines, Reply, Transactions};
 use crate::workload::mix::{Call, Check, Entry, Mix, Slot};
 
@@ -50,6 +52,12 @@ pub struct Batch {
     commands: Vec<Command>,
     faults: Vec<Option<Fault>>,
     used: usize,
+    /// Class of its entry that a lone command was found to be of, below [`Issue::CLASSES`].
+    class: usize,
+    /// When the reply to a lone command was there, where what came after it is not to be timed.
+    replied: Option<Instant>,
+    /// Room for a value that is not sent as the mix has it.
+    value: Vec<u8>,
 }
 
 impl Batch {
@@ -61,6 +69,9 @@ impl Batch {
             commands: (0..size).map(|_| Command::new("")).collect(),
             faults: (0..size).map(|_| None).collect(),
             used: 0,
+            class: 0,
+            replied: None,
+            value: Vec::new(),
         }
     }
 
@@ -76,6 +87,32 @@ impl Batch {
     /// Entry of each command, and its fault.
     pub fn outcomes(&mut self) -> impl Iterator<Item = (usize, Option<Fault>)> + '_ {
         self.slots[..self.used].iter().zip(&mut self.faults[..self.used]).map(|(slot, fault)| (slot.entry, fault.take()))
+    }
+
+    /// A lone command, and room for another value in its place.
+    pub fn lone(&mut self) -> (&Slot, &mut Vec<u8>) {
+        (&self.slots[0], &mut self.value)
+    }
+
+    /// Notes what came of a lone command, in which class of its entry, and when its reply was there.
+    pub fn conclude(&mut self, class: usize, replied: Instant, outcome: Result<(), Fault>) {
+        self.class = class;
+        self.replied = Some(replied);
+        self.faults[0] = outcome.err();
+    }
+
+    /// When the last reply was there.
+    #[inline]
+    pub fn ended<I: Issue>(&mut self) -> Instant {
+        let replied = if I::CLASSES > 1 { self.replied.take() } else { None };
+        replied.unwrap_or_else(Instant::now)
+    }
+
+    /// Where a command of `entry` is counted.
+    #[inline]
+    #[must_use]
+    pub fn class<I: Issue>(&self, entry: usize) -> usize {
+        if I::CLASSES > 1 { entry * I::CLASSES + self.class } else { entry }
     }
 
     /// The entry of the first command.
@@ -134,8 +171,17 @@ impl Batch {
 
 /// Sends a batch and notes what came of it.
 pub trait Issue: Clone + Send + Sync + 'static {
+    /// Classes that each entry of the mix is counted in, told apart by [`Batch::conclude`].
+    const CLASSES: usize = 1;
+
     /// Sends what `batch` holds and returns when every reply was read, or will not come.
     fn issue(&self, mix: &Mix, batch: &mut Batch, verify: bool) -> impl Future<Output = ()> + Send;
+
+    /// What a caller does between two batches, in nobody's latency.
+    #[inline]
+    fn rest(&self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
 }
 
 /// One command at a time: the client's typed call where the contract has one.
@@ -188,7 +234,7 @@ impl<C: Transactions> Issue for Transacted<C> {
 }
 
 /// The argument at `index`, empty when there is none.
-fn first_argument(command: &Command, index: usize) -> &[u8] {
+pub(crate) fn first_argument(command: &Command, index: usize) -> &[u8] {
     command.args().nth(index).unwrap_or_default()
 }
 

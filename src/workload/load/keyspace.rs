@@ -49,14 +49,7 @@ impl Keyspace {
     /// The first that a command met.
     pub async fn clear(&self, mix: &Mix) -> Result<(), Error> {
         if !self.ours {
-            // On a cluster the keys of one command must be of one slot.
-            let together = if self.servers.topology == Topology::Cluster { 1 } else { CHUNK };
-            let mut keys = mix.keys().peekable();
-            let removals = std::iter::from_fn(|| {
-                keys.peek()?;
-                Some(keys.by_ref().take(together).fold(Command::new("DEL"), Command::arg))
-            });
-            return self.send(removals).await;
+            return self.remove(mix.keys()).await;
         }
         for endpoint in &self.servers.endpoints {
             ask(&mut Connection::open(endpoint, Resp::V2, true).await?, &Command::new("FLUSHALL")).await?;
@@ -64,12 +57,35 @@ impl Keyspace {
         Ok(())
     }
 
+    /// Removes `keys`.
+    ///
+    /// # Errors
+    /// The first that a command met.
+    pub async fn remove(&self, keys: impl Iterator<Item = Vec<u8>>) -> Result<(), Error> {
+        // On a cluster the keys of one command must be of one slot.
+        let together = if self.servers.topology == Topology::Cluster { 1 } else { CHUNK };
+        let mut keys = keys.peekable();
+        let removals = std::iter::from_fn(|| {
+            keys.peek()?;
+            Some(keys.by_ref().take(together).fold(Command::new("DEL"), Command::arg))
+        });
+        self.send(removals).await
+    }
+
     /// Writes every key that the mix may read.
     ///
     /// # Errors
     /// The first that a command met.
     pub async fn prefill(&self, mix: &Mix) -> Result<(), Error> {
-        self.send(mix.prefill()).await
+        self.write(mix.prefill()).await
+    }
+
+    /// Sends `commands`, whose replies must not be errors.
+    ///
+    /// # Errors
+    /// The first that a command met.
+    pub async fn write(&self, commands: impl Iterator<Item = Command>) -> Result<(), Error> {
+        self.send(commands).await
     }
 
     /// Asks a server whether it knows each command of the mix with that many arguments, and returns the server's own error for

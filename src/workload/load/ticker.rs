@@ -71,7 +71,7 @@ pub struct Ticker {
 
 /// All that was collected.
 pub struct Collected {
-    /// Counts and latencies of the whole run, by entry.
+    /// Counts and latencies of the whole run, by class.
     pub total: Classes,
     /// The intervals in order.
     pub seconds: Vec<Second>,
@@ -85,6 +85,8 @@ pub struct Watched {
     pub tally: Arc<Tally>,
     /// Entries of the mix.
     pub entries: usize,
+    /// Classes of each entry.
+    pub classes: usize,
     /// Commands of one arrival, with the queue of an open loop.
     pub queue: Option<(u64, Arc<Queue>)>,
 }
@@ -112,8 +114,8 @@ impl Ticker {
 }
 
 fn collect(watched: &Watched, start: Instant, mut observer: Observer, stop: &AtomicBool) -> Collected {
-    let entries = watched.entries;
-    let (mut total, mut interval, mut spare) = (Classes::new(entries), Classes::new(entries), Classes::new(entries));
+    let (entries, classes) = (watched.entries, watched.entries * watched.classes);
+    let (mut total, mut interval, mut spare) = (Classes::new(classes), Classes::new(classes), Classes::new(classes));
     let mut seconds: Vec<Second> = Vec::new();
     let (mut from, mut due) = (Duration::ZERO, INTERVAL);
     loop {
@@ -126,7 +128,10 @@ fn collect(watched: &Watched, start: Instant, mut observer: Observer, stop: &Ato
         let to = start.elapsed();
         let counts = interval.total();
         total.add(&interval);
-        let by_entry = || interval.0.iter().map(|class| Latency::of(&class.service)).collect();
+        let by_entry = || match watched.classes {
+            1 => interval.0.iter().map(|class| Latency::of(&class.service)).collect(),
+            classes => interval.joined(classes).0.iter().map(|entry| Latency::of(&entry.service)).collect(),
+        };
         let second = Second {
             from: from.as_secs_f64(),
             to: to.as_secs_f64(),

@@ -20,6 +20,7 @@ mod data;
 mod error;
 mod keys;
 mod knowledge;
+mod places;
 mod prefill;
 mod preset;
 mod rng;
@@ -105,6 +106,8 @@ struct Line {
     first: Option<usize>,
     /// Size of what the first key must hold.
     expected: DataSize,
+    /// Number of the first key of the pattern `first`.
+    base: u64,
 }
 
 struct Argument {
@@ -155,6 +158,7 @@ impl Mix {
                 line.expected = if line.arguments.iter().any(|argument| argument.word.has_data) { line.size } else { patterns[first].size };
             }
         }
+        Self::number(&mut lines, patterns.iter().map(Pattern::count));
         let fills = prefill::fills(&knowledge, &lines, &patterns, options.hash_fields);
         knowledge.judge(&lines, &patterns, &fills, &options);
         notices.extend(lines.iter().zip(&specs).filter_map(|(line, spec)| check::foreign_key(line, spec)));
@@ -291,7 +295,7 @@ fn compile(spec: &CommandSpec, options: &MixOptions, patterns: &mut Vec<Pattern>
         first = first.or(Some(place));
     }
     let sampler = if draws > 0 { Some(Sampler::new(options.distribution, keys)?) } else { None };
-    Ok(Line { name: name.clone(), arguments, sampler, draws, size, first, expected: size })
+    Ok(Line { name: name.clone(), arguments, sampler, draws, size, first, expected: size, base: 0 })
 }
 
 /// Where each entry's share of the 64-bit numbers ends. An entry of share 0 is never chosen, the last of a share above 0

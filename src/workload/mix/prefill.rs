@@ -91,6 +91,18 @@ impl Mix {
         self.patterns.iter().fold(0, |sum, pattern| sum.saturating_add(pattern.count()))
     }
 
+    /// Bytes of the largest key and its value that a run may write.
+    #[must_use]
+    pub fn largest_pair(&self) -> usize {
+        let pairs = self.patterns.iter().map(|pattern| {
+            let mut command = Command::new("");
+            // The numbers in keys are padded, so all keys of a pattern are as long as its first.
+            pattern.word.push(&mut command, pattern.filling(&self.pool, 0));
+            command.args().next().map_or(0, <[u8]>::len) + pattern.size.largest()
+        });
+        pairs.max().unwrap_or(0)
+    }
+
     fn filled(&self) -> impl Iterator<Item = (&Pattern, &Fill)> {
         self.patterns.iter().zip(&self.fills).filter_map(|(pattern, fill)| Some((pattern, fill.as_ref()?)))
     }

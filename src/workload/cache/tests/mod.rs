@@ -1,0 +1,1 @@
+//! Clients of our own that lie, are late, or are lost.
