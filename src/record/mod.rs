@@ -6,6 +6,7 @@ mod cell;
 mod file;
 pub mod load;
 mod measurement;
+pub mod scenarios;
 mod summary;
 
 pub use cell::{Cell, CellSettings, Runtime, RuntimeFlavour};

@@ -34,7 +34,7 @@ impl Caching {
     /// `None` without `--csc`.
     pub fn new(arguments: &CacheArgs) -> Option<Self> {
         let capacity = (arguments.csc_entries.map(Capacity::Entries)).or(arguments.csc_per_client_bytes.map(Capacity::Bytes));
-        arguments.csc.then(|| Self {
+        arguments.csc.then_some(Self {
             asked: AskedCache {
                 mode: arguments.csc_mode,
                 noloop: arguments.csc_noloop,

@@ -22,7 +22,7 @@ pub enum Client {
 /// What came of a job.
 pub enum Done {
     Plain(Outcome),
-    Cached(CachedOutcome),
+    Cached(Box<CachedOutcome>),
 }
 
 impl Client {
@@ -43,7 +43,7 @@ impl Client {
     pub async fn run(&self, mix: &Arc<Mix>, job: &Job, threads: usize, observer: Observer) -> Result<Done, Error> {
         match self {
             Client::Plain(loader) => loader.run(mix, job, threads, observer).await.map(Done::Plain),
-            Client::Cached(loader) => loader.run(mix, job, threads, observer).await.map(Done::Cached),
+            Client::Cached(loader) => loader.run(mix, job, threads, observer).await.map(|done| Done::Cached(Box::new(done))),
         }
     }
 
@@ -97,7 +97,10 @@ impl Done {
     pub fn into_parts(self) -> (Outcome, Option<CacheFigures>) {
         match self {
             Done::Plain(outcome) => (outcome, None),
-            Done::Cached(CachedOutcome { outcome, cache, .. }) => (outcome, Some(cache)),
+            Done::Cached(cached) => {
+                let CachedOutcome { outcome, cache, .. } = *cached;
+                (outcome, Some(cache))
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::args::{Arguments, Window};
 use super::cache::CacheArgs;
 use super::caching::{Caching, Way};
-use crate::cli::{named_drivers, too_many_connections};
+use crate::cli::{check_resp, named_drivers, too_many_connections};
 use crate::drivers::{DRIVERS, Descriptor, PipelineReach, Resp, Scope, Settings, Strategy, Topology, find};
 use crate::record::load::Asked;
 use crate::record::{Runtime, RuntimeFlavour};
@@ -367,8 +367,14 @@ fn subjects(arguments: &Arguments) -> Result<Vec<Subject>, String> {
         return Err("--scope is about a pipeline window; give --window with a time, or idle".to_owned());
     }
     let csc = arguments.cache.csc;
+    let resp = arguments.resp.unwrap_or(if csc { Resp::V3 } else { Resp::V2 });
+    let drivers = named_drivers(names, "")?;
+    // Beside others it is a row that says so.
+    if let [only] = drivers[..] {
+        check_resp(only, resp)?;
+    }
     let mut subjects: Vec<Subject> = Vec::new();
-    for driver in named_drivers(names, "")? {
+    for driver in drivers {
         arguments.cache.check_driver(driver)?;
         if let Some(asked) = arguments.connections
             && let Some(reason) = too_many_connections(driver, asked)
@@ -379,14 +385,7 @@ fn subjects(arguments: &Arguments) -> Result<Vec<Subject>, String> {
         }
         let usual = NonZeroUsize::new(arguments.callers.get().min(driver.most_connections)).unwrap_or(NonZeroUsize::MIN);
         let connections = if csc { NonZeroUsize::MIN } else { arguments.connections.unwrap_or(usual) };
-        let settings = Settings {
-            connections,
-            resp: arguments.resp.unwrap_or(if csc { Resp::V3 } else { Resp::V2 }),
-            profile: arguments.profile,
-            strategy,
-            scope: arguments.scope,
-            ..Settings::default()
-        };
+        let settings = Settings { connections, resp, profile: arguments.profile, strategy, scope: arguments.scope, ..Settings::default() };
         if arguments.cache.csc_baseline {
             subjects.push(Subject { driver, settings: settings.clone(), way: Way::Uncached, unsupported: None });
         }
