@@ -80,7 +80,7 @@ pub(super) fn details(out: &mut String, cache: &CacheFigures, asked: &Asked, cac
         let _ = writeln!(out, "Cache: {}; {}", cache.way, settings(cache));
     }
     if let Some(lag) = &cache.lag {
-        lags(out, lag, cache.external_writers);
+        lags(out, lag);
     }
     if cached {
         let memory = cache.memory_bytes.map(|bytes| bytes as f64 / MEBIBYTE);
@@ -106,59 +106,77 @@ fn settings(cache: &CacheFigures) -> String {
     format!("mode {}{noloop}, {capacity}, {ttl}{writers}", cache.mode)
 }
 
-fn lags(out: &mut String, lag: &Lag, external: bool) {
-    let mut line = |whose: &str, figures: &LagFigures| {
-        let Some(latency) = figures.latency.latency else {
-            if figures.probes > 0 {
-                let _ = writeln!(out, "Invalidation lag of {whose} writes: none of {} probes saw its new value in time", figures.probes);
+fn lags(out: &mut String, lag: &Lag) {
+    for (whose, figures) in [("own", &lag.own), ("foreign", &lag.foreign)] {
+        let LagFigures { probes, unresolved, skipped, latency, gap } = figures;
+        match latency.latency {
+            Some(latency) => {
+                let _ = write!(
+                    out,
+                    "Invalidation lag of {whose} writes (msec): p50 {} p99 {} max {} in {probes} probes",
+                    millis(latency.p50_ns),
+                    millis(latency.p99_ns),
+                    millis(latency.max_ns),
+                );
             }
-            return;
-        };
-        let _ = write!(
-            out,
-            "Invalidation lag of {whose} writes (msec): p50 {} p99 {} max {} in {} probes",
-            millis(latency.p50_ns),
-            millis(latency.p99_ns),
-            millis(latency.max_ns),
-            figures.probes,
-        );
-        let _ = match figures.unresolved {
-            0 => writeln!(out),
-            unresolved => writeln!(out, ", and {unresolved} OF THEM NEVER SAW the new value in time"),
-        };
-    };
-    line("own", &lag.own);
-    line("foreign", &lag.foreign);
-    let probed = lag.own.probes + lag.foreign.probes;
-    let _ = match (probed, external) {
-        (0, _) => writeln!(out, "Invalidation lag: no probe was done"),
-        _ => writeln!(out, "   from a write's reply to the end of the first read that returns it; one read is the finest that can be told"),
-    };
+            None if *probes > 0 => {
+                let _ = write!(out, "Invalidation lag of {whose} writes: not one of {probes} probes was resolved");
+            }
+            None => continue,
+        }
+        if let Some(gap) = gap.latency {
+            let _ = write!(out, ", told to within {} (p50)", millis(gap.p50_ns));
+        }
+        if *unresolved > 0 {
+            let _ = write!(out, "; {unresolved} NEVER SAW the new value in time");
+        }
+        if *skipped > 0 {
+            let _ = write!(out, "; {skipped} were given up, since the key did not stay in the cache or a command failed");
+        }
+        out.push('\n');
+    }
+    if lag.own.probes + lag.foreign.probes == 0 {
+        out.push_str("Invalidation lag: no probe was done\n");
+    }
 }
 
 fn staleness(out: &mut String, found: &Staleness, allowed: bool) {
-    let stale = found.stale_from_cache + found.stale_from_server + found.after_disconnect;
     if let Some(reason) = &found.unjudged {
         let _ = writeln!(out, "Staleness: not judged; {reason}");
         return;
     }
-    let checked = grouped(found.checked as f64);
-    let grounds =
-        format!("{} of {} writes with a delivery that is known", grouped(found.clean_writes as f64), grouped(found.writes as f64));
-    if stale == 0 {
-        let _ = writeln!(out, "Staleness: none of {checked} reads was older than what the client had been told ({grounds})");
-    } else {
-        let verdict = if allowed { "allowed by --allow-stale" } else { "so this run has failed; --allow-stale takes it as a figure" };
-        let _ =
-            writeln!(out, "STALE: {} of {checked} reads were older than what the client had been told, {verdict}", grouped(stale as f64));
+    let stale = found.stale_from_cache + found.stale_from_server + found.after_disconnect;
+    let number = |count: u64| grouped(count as f64);
+    let told = number(found.with_floor);
+    let grounds = format!("{} of {} writes were alone with their key", number(found.clean_writes), number(found.writes));
+    let _ = match (stale, found.with_floor) {
+        (0, 0) => writeln!(out, "Staleness: nothing to judge: no read was of a key whose change the client had been told of"),
+        (0, _) => writeln!(out, "Staleness: none in {told} reads of keys whose change the client had been told of; {grounds}"),
+        _ => {
+            let verdict = if allowed { "allowed by --allow-stale" } else { "so this run has failed; --allow-stale takes it as a figure" };
+            writeln!(out, "STALE: {} of {told} reads of keys whose change the client had been told of, {verdict}", number(stale))
+        }
+    };
+    if stale > 0 {
+        let age = |value: fn(&Latency) -> u64| found.ages.latency.as_ref().map_or("unknown".to_owned(), |ages| millis(value(ages)));
         let _ = writeln!(
             out,
-            "   {} from the cache, {} from a server, {} after the tracked connection was lost; the longest {} msec after its delivery ({grounds})",
-            found.stale_from_cache,
-            found.stale_from_server,
-            found.after_disconnect,
+            "   {} from the cache, {} from a server, {} after the tracked connection was lost; {grounds}",
+            number(found.stale_from_cache),
+            number(found.stale_from_server),
+            number(found.after_disconnect),
+        );
+        let _ = writeln!(
+            out,
+            "   read after they were known to be too old (msec): p50 {} p99 {} max {}",
+            age(|ages| ages.p50_ns),
+            age(|ages| ages.p99_ns),
             millis(found.longest_ns)
         );
+        if let Some(age) = found.ages.latency {
+            let _ =
+                writeln!(out, "   so long after (msec): p50 {} p95 {} p99 {}", millis(age.p50_ns), millis(age.p95_ns), millis(age.p99_ns));
+        }
         for read in &found.first {
             let version = read.version.map_or("nil".to_owned(), |version| format!("version {version}"));
             let _ = writeln!(out, "   {} gave {version} in place of {}, {} msec after", read.key, read.floor, millis(read.age_ns));
@@ -198,6 +216,19 @@ pub(super) fn comparison(record: &LoadRecord, groups: &[Group<'_>]) -> String {
     }
     right_aligned(&mut table, 2);
     let mut text = lines(&table);
+    for group in groups {
+        let caches: Vec<&CacheFigures> = group.runs.iter().filter_map(|run| run.figures.as_ref()?.cache.as_deref()).collect();
+        let stale: u64 = caches.iter().map(|cache| cache.stale()).sum();
+        if stale > 0 {
+            let told: u64 = caches.iter().map(|cache| cache.staleness.with_floor).sum();
+            let (stale, told) = (grouped(stale as f64), grouped(told as f64));
+            let _ = write!(
+                text,
+                "\n{} {}: {stale} STALE READS of {told} after a change that the client had been told of",
+                group.workload, group.subject
+            );
+        }
+    }
     if let Some(asked) = &record.asked.cache {
         let _ = write!(text, "\n{}", told(asked));
     }
@@ -210,6 +241,15 @@ fn told(asked: &AskedCache) -> String {
     text.push_str(if asked.external_writers { "; written by a second client" } else { "; written by the caching client itself" });
     text.push_str("; lags are medians; the memory holds the buffers of the connections too");
     text
+}
+
+/// Stale reads of all rounds; a dash where there was nothing to judge in any.
+fn stale(runs: &[(&Figures, &CacheFigures)]) -> String {
+    let judged = |cache: &CacheFigures| cache.staleness.unjudged.is_none() && cache.staleness.with_floor > 0;
+    if !runs.iter().any(|(_, cache)| judged(cache)) {
+        return "–".to_owned();
+    }
+    grouped(runs.iter().map(|(_, cache)| cache.stale()).sum::<u64>() as f64)
 }
 
 fn row(group: &Group<'_>) -> Vec<String> {
@@ -252,7 +292,7 @@ fn row(group: &Group<'_>) -> Vec<String> {
         shown(p50(&|cache| Some(&cache.write))),
         shown(p50(&|cache| Some(&cache.lag.as_ref()?.own.latency))),
         shown(p50(&|cache| Some(&cache.lag.as_ref()?.foreign.latency))),
-        runs.iter().map(|(_, cache)| cache.stale()).sum::<u64>().to_string(),
+        stale(&runs),
         memory.map_or_else(none, |bytes| format!("{:.1}", bytes as f64 / MEBIBYTE)),
         entries.map_or_else(none, |entries| grouped(entries as f64)),
     ]);

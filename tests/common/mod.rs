@@ -16,6 +16,11 @@ impl Guard {
         self.0 = None;
     }
 
+    /// The target as a load sees it.
+    pub fn target(&self) -> &Target {
+        self.0.as_ref().expect("the servers are running")
+    }
+
     /// Every server, masters first.
     pub fn nodes(&self) -> &[Node] {
         self.0.as_ref().map_or(&[], |target| &target.nodes)

@@ -74,11 +74,24 @@ fn cache() -> CacheFigures {
         write: distribution(250_000, 140_000),
         clock_ns: 41.6,
         memory_bytes: Some(3 << 20),
-        staleness: Staleness { checked: 750_000, writes: 250_000, clean_writes: 249_000, fences: 4_000, ..Staleness::default() },
+        staleness: Staleness {
+            checked: 750_000,
+            with_floor: 700_000,
+            writes: 250_000,
+            clean_writes: 249_000,
+            fences: 4_000,
+            ..Staleness::default()
+        },
         lag: Some(Lag {
             per_second: 50,
-            own: LagFigures { probes: 250, unresolved: 0, latency: distribution(250, 90_000), ..LagFigures::default() },
-            foreign: LagFigures { probes: 250, unresolved: 2, latency: distribution(248, 95_000), ..LagFigures::default() },
+            own: LagFigures { probes: 250, unresolved: 0, latency: distribution(250, 90_000), gap: distribution(250, 20_000), skipped: 0 },
+            foreign: LagFigures {
+                probes: 250,
+                unresolved: 2,
+                latency: distribution(248, 95_000),
+                gap: distribution(248, 21_000),
+                skipped: 3,
+            },
         }),
         seconds: vec![CacheSecond { hits: 600_500, misses: 150_100, invalidations: 150_000, evictions: Some(20) }],
     }
@@ -153,6 +166,7 @@ fn stale() -> CacheFigures {
             stale_from_server: 1,
             after_disconnect: 2,
             longest_ns: 2_000_000_000,
+            ages: distribution(13, 2_000_000_000),
             fences_failed: 3,
             first: reads,
             ..cache().staleness
@@ -174,14 +188,14 @@ fn stale_reads_are_told_with_the_verdict() {
         cache.allow_stale = true;
     }
     let text = summary(&run(true, figures(stale())), &allowed);
-    assert!(text.contains("STALE: 13 of 750,000 reads") && text.contains("allowed by --allow-stale") && !text.contains("has failed"));
+    assert!(text.contains("STALE: 13 of 700,000 reads") && text.contains("allowed by --allow-stale") && !text.contains("has failed"));
 }
 
 #[test]
 fn a_run_without_its_cache_has_no_hits_and_is_checked_all_the_same() {
     let text = summary(&run(false, figures(uncached())), &asked());
     assert!(!text.contains("hits per second") && !text.contains("Hit ratio") && !text.contains("Cache memory"), "{text}");
-    assert!(text.contains("Staleness: none of 750,000 reads"), "{text}");
+    assert!(text.contains("Staleness: none in 700,000 reads"), "{text}");
 }
 
 #[test]
@@ -197,6 +211,19 @@ fn what_a_client_does_not_tell_is_not_made_up() {
         ..cache()
     };
     insta::assert_snapshot!("silent", summary(&run(true, figures(silent)), &asked()));
+}
+
+#[test]
+fn what_was_not_judged_is_not_called_fresh() {
+    let unjudged = |staleness| {
+        let text = summary(&run(true, figures(CacheFigures { staleness, ..cache() })), &asked());
+        assert!(!text.contains("Staleness: none in") && !text.contains("STALE:"), "{text}");
+        text
+    };
+    let text = unjudged(Staleness { unjudged: Some("the slots moved".into()), ..Staleness::default() });
+    assert!(text.contains("Staleness: not judged; the slots moved"), "{text}");
+    let text = unjudged(Staleness { checked: 1_000, ..Staleness::default() });
+    assert!(text.contains("Staleness: nothing to judge"), "{text}");
 }
 
 #[test]

@@ -4,7 +4,8 @@
 //! A server puts the invalidation of a key into the output of each client that tracks it while it executes the write (`trackingInvalidateKey`
 //! in `tracking.c`): for other clients before the writer gets its reply, for the writer itself right behind its reply, in the same
 //! go. So when a write is acknowledged its invalidation is in the tracked connection's output, and the reply to whatever is sent over that
-//! connection from then on comes after it. Servers with threads for I/O keep tracking clients on their main thread.
+//! connection from then on comes after it. Threads for I/O change nothing: commands are executed, and output is lined up, by one thread (Redis 8 keeps
+//! tracking clients on it altogether, `isClientMustHandledByMainThread`).
 //!
 //! In broadcast mode the invalidations of one turn of the server's event loop are put into the output at its end (`beforeSleep`), after the replies
 //! to commands of the same turn. A write's reply may be sent before that where another thread sends it, or the writer's output had

@@ -14,4 +14,4 @@ mod pacer;
 pub mod ticker;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -2,7 +2,7 @@
 
 use super::check::{Call, Check};
 use super::data::DataSize;
-use super::{Line, Mix, Slot};
+use super::{Entry, Line, Mix, Slot};
 
 /// Where the keys of each pattern begin; patterns in the order of [`Mix`].
 pub(super) fn bases(counts: impl Iterator<Item = u64>) -> Vec<u64> {
@@ -52,11 +52,16 @@ impl Mix {
             if smallest < least {
                 return Err(format!("`{label}` has values of {smallest} bytes; a version takes {least}, so give -d {least} or more"));
             }
-            if entry.call == Call::Get && entry.check != (Check::Value { required: true }) {
-                return Err(format!("`{label}` may find values that this mix does not know, so they can't be checked; prefill all keys"));
-            }
         }
-        Ok(())
+        // Last, for what is in the way is another command's doing.
+        let unknown = |entry: &&Entry| entry.call == Call::Get && entry.check != (Check::Value { required: true });
+        match self.entries.iter().find(unknown) {
+            Some(entry) => {
+                let label = &entry.label;
+                Err(format!("`{label}` may find values that this mix does not know, so they can't be checked; prefill all keys"))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Notes where each line's first key has its number.

@@ -3,7 +3,7 @@
 
 mod budgets;
 mod errors;
-mod fake;
+pub(crate) mod fake;
 mod latencies;
 mod open_loop;
 mod series;
