@@ -113,7 +113,7 @@ pub struct RedisCached<C> {
 }
 
 impl<C: MayCache> RedisCached<C> {
-    /// `client`, connected with the [`config`] of `options`.
+    /// `client`, connected with the cache that `options` ask for.
     pub fn new(client: C, options: &CacheSettings) -> Self {
         Self { client, opt_in: options.mode == CacheMode::OptIn }
     }
