@@ -40,6 +40,27 @@ fn versions(lock: &toml::Table) -> Option<HashMap<String, String>> {
     Some(found)
 }
 
+/// Lines of a client's releases whose API differs where its driver uses it: the first release of each, oldest first, and the
+/// line's name. A driver's `api/v*.rs` is chosen by it.
+type Lines = &'static [((u64, u64), &'static str)];
+
+/// The cfg, the client, its lines, and the one that our own manifest asks for.
+const LINES: &[(&str, &str, Lines, &str)] = &[("redis_line", "redis", &[((0, 0), "0.32"), ((1, 0), "1"), ((2, 0), "2")], "1")];
+
+/// Tells the drivers which line of their client this build has.
+fn choose_lines(versions: &HashMap<String, String>) {
+    for (cfg, client, lines, usual) in LINES {
+        let names: Vec<_> = lines.iter().map(|(_, name)| format!("{name:?}")).collect();
+        println!("cargo::rustc-check-cfg=cfg({cfg}, values({}))", names.join(", "));
+        let release = versions.get(*client).and_then(|version| {
+            let mut parts = version.split('.');
+            Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+        });
+        let line = release.and_then(|release| lines.iter().rev().find(|(first, _)| *first <= release)).map_or(*usual, |(_, name)| name);
+        println!("cargo::rustc-cfg={cfg}={line:?}");
+    }
+}
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let mut found = HashMap::new();
@@ -52,6 +73,7 @@ fn main() {
             break;
         }
     }
+    choose_lines(&found);
     let mut list: Vec<_> = found.into_iter().collect();
     list.sort();
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("versions.rs");
