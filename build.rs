@@ -45,7 +45,10 @@ fn versions(lock: &toml::Table) -> Option<HashMap<String, String>> {
 type Lines = &'static [((u64, u64), &'static str)];
 
 /// The cfg, the client, its lines, and the one that our own manifest asks for.
-const LINES: &[(&str, &str, Lines, &str)] = &[("redis_line", "redis", &[((0, 0), "0.32"), ((1, 0), "1"), ((2, 0), "2")], "1")];
+const LINES: &[(&str, &str, Lines, &str)] = &[
+    ("redis_line", "redis", &[((0, 0), "0.32"), ((1, 0), "1"), ((2, 0), "2")], "1"),
+    ("fred_line", "fred", &[((0, 0), "9"), ((10, 0), "10")], "10"),
+];
 
 /// Tells the drivers which line of their client this build has.
 fn choose_lines(versions: &HashMap<String, String>) {
