@@ -5,10 +5,12 @@
 //! closed it closes its connections and ends with exit code 0. Fields that are not known are ignored.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::drivers::Topology;
+use crate::drivers::{Servers, Topology};
+use crate::net::{Endpoint, TlsOptions};
 
 /// Marks a request as ours.
 pub const PROTOCOL: &str = "redis-client-bench/worker";
@@ -54,9 +56,26 @@ pub struct ServersRequest {
     /// ACL user; without one it is `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub username: Option<String>,
-    /// TLS without a check of the certificate.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub tls_insecure: bool,
+    /// How `rediss://` is checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsRequest>,
+}
+
+/// How a TLS connection is checked. Paths of PEM files.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TlsRequest {
+    /// The authorities to trust instead of the system's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<PathBuf>,
+    /// The client's certificate chain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<PathBuf>,
+    /// The key of `certificate`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
+    /// Accept any certificate.
+    #[serde(default)]
+    pub insecure: bool,
 }
 
 /// How to connect. A worker that can't do what is asked answers [`Answer::Unsupported`].
@@ -218,6 +237,21 @@ pub struct Measured {
     /// All latencies as an HdrHistogram, V2 compressed and in Base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hdr: Option<String>,
+}
+
+impl ServersRequest {
+    /// What a worker is told of `servers`: all but the password. They share one login, that of the first.
+    #[must_use]
+    pub fn of(servers: &Servers) -> Self {
+        let first = servers.first();
+        let tls = first.tls.clone().map(|TlsOptions { ca, certificate, key, insecure }| TlsRequest { ca, certificate, key, insecure });
+        Self {
+            topology: servers.topology,
+            urls: servers.endpoints.iter().map(Endpoint::to_string).collect(),
+            username: first.username.clone(),
+            tls,
+        }
+    }
 }
 
 impl Request {
