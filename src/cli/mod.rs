@@ -4,6 +4,7 @@
 
 mod calibrate;
 mod drivers;
+mod export;
 mod limits;
 mod load;
 mod publish;
@@ -61,6 +62,8 @@ enum Verb {
     /// Make one observation as rcb compare asks for it on standard input; see docs/WORKER.md
     #[command(hide = true)]
     Worker,
+    /// Write the figures of records in the format of another tool: CSV, Markdown, benchstat, Bencher, github-action-benchmark
+    Export(export::Arguments),
 }
 
 /// Parses the command line and does what it says.
@@ -74,6 +77,7 @@ pub fn run() -> ExitCode {
         Verb::Calibrate(arguments) => calibrate::run(&arguments),
         Verb::Load(arguments) => load::run(&arguments),
         Verb::Worker => return crate::worker::serve(),
+        Verb::Export(arguments) => export::run(&arguments),
     };
     match outcome {
         Ok(_) if UNPRINTED.load(Ordering::Relaxed) => ExitCode::FAILURE,
