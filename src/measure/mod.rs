@@ -6,11 +6,13 @@ pub mod alloc;
 pub mod clock;
 mod environment;
 pub mod latency;
+mod machine;
 mod tally;
 mod usage;
 
 pub use alloc::{Allocations, CountingAllocator, allocations};
 pub use environment::{Environment, Load, warnings};
 pub use latency::Latency;
+pub use machine::Machine;
 pub use tally::{Classes, Counts, Tally};
 pub use usage::{Snapshot, Usage, peak_memory, reset_peak_memory, resident_memory};
