@@ -8,11 +8,17 @@ use std::{env, fs};
 /// Lock files that may be this build's, the likeliest first.
 fn lock_files() -> Vec<PathBuf> {
     let folder = |variable| env::var_os(variable).map(PathBuf::from).unwrap_or_default();
+    // A generated worker lies in the target folder of some other build.
+    let own = folder("CARGO_MANIFEST_DIR");
+    let generated = |manifest: toml::Table| manifest.get("package")?.get("metadata")?.get("rcb-worker")?.as_bool();
+    let manifest = fs::read_to_string(own.join("Cargo.toml")).ok().and_then(|text| text.parse().ok());
+    if manifest.and_then(generated) == Some(true) {
+        return vec![own.join("Cargo.lock")];
+    }
     let above = |start: &Path| start.ancestors().map(|folder| folder.join("Cargo.lock")).find(|path| path.is_file());
     // Whoever builds us has the lock file above the target folder, if that is in its usual place.
     let mut found: Vec<PathBuf> = above(&folder("OUT_DIR")).into_iter().collect();
     // Else it is our own workspace, unless we are a dependency that was fetched: its lock file says nothing of this build.
-    let own = folder("CARGO_MANIFEST_DIR");
     let fetched = own.components().any(|part| part.as_os_str() == "registry" || part.as_os_str() == "checkouts");
     if !fetched {
         found.extend(above(&own));
@@ -77,6 +83,8 @@ fn main() {
         }
     }
     choose_lines(&found);
+    // Turned on by generated workers of clients in which only a feature of theirs decides of TCP_NODELAY.
+    println!("cargo::rustc-check-cfg=cfg(feature, values(\"tcp-nodelay\"))");
     let mut list: Vec<_> = found.into_iter().collect();
     list.sort();
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("versions.rs");
