@@ -9,6 +9,8 @@ use super::{LOG, PROGRAM, Refused, unreadable};
 use crate::worker::protocol::PASSWORD;
 use crate::worker::subject::SubjectSpec;
 
+/// Says that the lock file beside it is whole.
+const RESOLVED: &str = ".resolved";
 /// Lines of the compiler's words that are shown; all of them are in the log.
 const SHOWN: usize = 40;
 
@@ -71,19 +73,6 @@ pub fn build(order: &Order<'_>) -> Result<String, Refused> {
     if program.is_file() && !order.always {
         return locked(&lock, order);
     }
-    let write =
-        |path: &Path, text: &[u8]| fs::write(path, text).map_err(|error| failed(spec, &format!("can't write {}: {error}", path.display())));
-    fs::create_dir_all(package).map_err(|error| failed(spec, &format!("can't make {}: {error}", package.display())))?;
-    write(&package.join("Cargo.toml"), order.manifest.as_bytes())?;
-    if !lock.is_file() {
-        // The crates that both have are of the same version; Cargo changes what does not fit.
-        let own = order.sources.join("Cargo.lock");
-        match fs::read(&own) {
-            Ok(text) => write(&lock, &text)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(unreadable(&own, &error)),
-        }
-    }
     resolve(order)?;
     if !program.is_file() {
         tell!("building {spec} in {}", package.display());
@@ -102,21 +91,42 @@ fn failed(spec: &SubjectSpec, reason: &str) -> Refused {
     Refused::Unbuildable(format!("{spec}: {reason}"))
 }
 
-/// Chooses the version of every crate, which is all that the registry is asked.
-fn resolve(order: &Order<'_>) -> Result<(), Refused> {
+/// Writes the package and chooses the version of every crate, which is all that the registry is asked. Once.
+///
+/// # Errors
+/// As [`build`].
+pub fn resolve(order: &Order<'_>) -> Result<(), Refused> {
+    let Order { spec, package, .. } = order;
+    let write =
+        |path: &Path, text: &[u8]| fs::write(path, text).map_err(|error| failed(spec, &format!("can't write {}: {error}", path.display())));
+    let (manifest, lock, resolved) = (package.join("Cargo.toml"), package.join("Cargo.lock"), package.join(RESOLVED));
+    if resolved.is_file() && lock.is_file() && !order.always {
+        return Ok(());
+    }
+    fs::create_dir_all(package).map_err(|error| failed(spec, &format!("can't make {}: {error}", package.display())))?;
+    write(&manifest, order.manifest.as_bytes())?;
+    if !lock.is_file() {
+        // The crates that both have are of the same version; Cargo changes what does not fit.
+        let own = order.sources.join("Cargo.lock");
+        match fs::read(&own) {
+            Ok(text) => write(&lock, &text)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(unreadable(&own, &error)),
+        }
+    }
     let mut command = cargo();
     // Unlike generate-lockfile this keeps what fits.
-    command.args(["metadata", "--format-version=1", "--quiet", "--manifest-path"]).arg(order.package.join("Cargo.toml"));
+    command.args(["metadata", "--format-version=1", "--quiet", "--manifest-path"]).arg(&manifest);
     if order.offline {
         command.arg("--offline");
     }
     let output = started(command.output())?;
     if output.status.success() {
-        return Ok(());
+        return write(&resolved, b"");
     }
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    // Begun from ours, it would stand in the way of another try.
-    let _ = fs::remove_file(order.package.join("Cargo.lock"));
+    // Nothing of it is of use.
+    let _ = fs::remove_dir_all(package);
     let missing = said.contains(&format!("for the requirement `{} = ", order.client)) || said.contains("no matching package");
     let answer = answer(&said);
     match (missing, order.offline) {

@@ -21,7 +21,7 @@ pub struct Client {
     /// The feature that turns TCP_NODELAY on, and the first release that has a setting instead.
     pub nodelay: Option<(&'static str, Release)>,
     /// Crates that our driver of this client names beside it.
-    companions: &'static [Companion],
+    pub companions: &'static [Companion],
 }
 
 /// A crate that a driver names beside its client.
@@ -138,10 +138,5 @@ impl Client {
     /// The feature that turns TCP_NODELAY on, in a release that has no setting for it.
     pub fn nodelay_feature(&self, release: Option<Release>) -> Option<&'static str> {
         self.nodelay.filter(|(_, setting)| release.is_some_and(|release| release < *setting)).map(|(feature, _)| feature)
-    }
-
-    /// What a program of `release` is built with beside the client.
-    pub fn companions(&self, _: Option<Release>) -> &'static [Companion] {
-        self.companions
     }
 }

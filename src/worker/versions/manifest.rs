@@ -6,7 +6,7 @@ use std::path::Path;
 use toml::{Table, Value};
 
 use super::Refused;
-use super::clients::{Client, Companion, Release};
+use super::clients::{Client, Release};
 use super::origin::Dependency;
 
 /// What the program is to be built with.
@@ -18,8 +18,6 @@ pub struct Pins<'a> {
     pub dependency: &'a Dependency,
     /// The numbers of its version, where they are known.
     pub release: Option<Release>,
-    /// What its driver names beside it.
-    pub companions: &'static [Companion],
     /// With `rediss://`.
     pub tls: bool,
     /// With TCP_NODELAY, where only a feature of the client decides that.
@@ -88,7 +86,7 @@ pub fn text(sources: &Path, pins: &Pins<'_>, program: &str) -> Result<String, Re
             dependencies.insert(name.clone(), Value::Table(wanted));
         }
     }
-    for companion in pins.companions {
+    for companion in pins.client.companions {
         let known = Some(crate::versions::of(companion.name)).filter(|version| companion.pinned && *version != "unknown");
         let requirement = known.map_or_else(|| companion.requirement.to_owned(), |version| format!("={version}"));
         let mut features = companion.features.to_vec();

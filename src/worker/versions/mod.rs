@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use self::clients::{Client, client_of};
 use self::content::Content;
 use self::manifest::Pins;
+use self::origin::Chosen;
 use super::program::{Program, Refused};
 use super::subject::{Origin, SubjectSpec};
 
@@ -55,59 +56,86 @@ fn choose(spec: &SubjectSpec) -> Result<(&'static Client, &'static str), Refused
     Ok((client, driver))
 }
 
+/// Looks for `spec`'s client at `origin`, and asks the registry for what it needs. Builds nothing, so that a mistake is told
+/// before anything else is done.
+///
+/// # Errors
+/// [`Refused`].
+pub fn check(spec: &SubjectSpec, origin: &Origin, options: &BuildOptions) -> Result<(), Refused> {
+    cargo::resolve(&Package::of(spec, origin, options)?.order(spec, options))
+}
+
 /// The program that runs `spec`'s client from `origin`.
 ///
 /// # Errors
 /// [`Refused`].
 pub fn program(spec: &SubjectSpec, origin: &Origin, options: &BuildOptions) -> Result<Program, Refused> {
-    let (client, _) = choose(spec)?;
-    let workers = workers();
-    let sources = sources(options)?;
-    let chosen = origin::resolve(spec, client, origin, &workers)?;
-    let release = chosen.release;
-    if let Some(reason) = release.and_then(|release| client.refuses(release)) {
-        return Err(Refused::Usage(format!("{spec}: {reason}")));
-    }
-    let nodelay_off = spec
-        .settings
-        .get("nodelay")
-        .map_or(spec.settings.get("profile").is_some_and(|profile| profile == "default"), |value| value == "off");
-    let pins = Pins {
-        client,
-        dependency: &chosen.dependency,
-        release,
-        companions: client.companions(release),
-        tls: cfg!(feature = "tls"),
-        nodelay: !nodelay_off,
-    };
-    let mut content = Content::of_sources(&sources)?;
-    content.add(cargo::toolchain()?.as_bytes());
-    content.add(manifest::text(&sources, &pins, "")?.as_bytes());
-    if let Some(folder) = &chosen.folder {
-        content.add_folder(folder).map_err(|error| unreadable(folder, &error))?;
-    }
-    let name = format!("{}-{}-{}", client.name, chosen.label, content.hash());
-    let package = workers.join(&name);
-    let manifest = manifest::text(&sources, &pins, &name)?;
-    let order = cargo::Order {
-        spec,
-        client: client.name,
-        version: chosen.version.as_deref(),
-        name: &name,
-        package: &package,
-        manifest: &manifest,
-        sources: &sources,
-        target: &workers.join("target"),
-        offline: options.offline,
-        // What a path leads to may lie outside of the folder that was read.
-        always: chosen.folder.is_some() && chosen.commit.is_none(),
-    };
-    let version = cargo::build(&order)?;
+    let package = Package::of(spec, origin, options)?;
+    let version = cargo::build(&package.order(spec, options))?;
+    let Package { client, chosen, folder, .. } = package;
     let mut notes = vec![format!("{} {version} from {}", client.name, chosen.told)];
     notes.extend(chosen.commit.map(|commit| format!("commit {commit}")));
-    notes.push(format!("lock file {}", package.join("Cargo.lock").display()));
-    notes.push(format!("build log {}", package.join(LOG).display()));
-    Ok(Program { path: package.join(PROGRAM), arguments: vec!["worker".into()], notes })
+    notes.push(format!("lock file {}", folder.join("Cargo.lock").display()));
+    notes.push(format!("build log {}", folder.join(LOG).display()));
+    Ok(Program { path: folder.join(PROGRAM), arguments: vec!["worker".into()], notes })
+}
+
+/// A package that may be generated.
+struct Package {
+    client: &'static Client,
+    chosen: Chosen,
+    sources: PathBuf,
+    name: String,
+    folder: PathBuf,
+    target: PathBuf,
+    manifest: String,
+}
+
+impl Package {
+    fn of(spec: &SubjectSpec, origin: &Origin, options: &BuildOptions) -> Result<Self, Refused> {
+        let (client, _) = choose(spec)?;
+        let workers = workers();
+        let sources = sources(options)?;
+        let chosen = origin::resolve(spec, client, origin, &workers)?;
+        let release = chosen.release;
+        if let Some(reason) = release.and_then(|release| client.refuses(release)) {
+            return Err(Refused::Usage(format!("{spec}: {reason}")));
+        }
+        let pins = Pins { client, dependency: &chosen.dependency, release, tls: cfg!(feature = "tls"), nodelay: nodelay(spec) };
+        let mut content = Content::of_sources(&sources)?;
+        content.add(cargo::toolchain()?.as_bytes());
+        content.add(manifest::text(&sources, &pins, "")?.as_bytes());
+        if let Some(folder) = &chosen.folder {
+            content.add_folder(folder).map_err(|error| unreadable(folder, &error))?;
+        }
+        let name = format!("{}-{}-{}", client.name, chosen.label, content.hash());
+        let manifest = manifest::text(&sources, &pins, &name)?;
+        Ok(Self { client, folder: workers.join(&name), target: workers.join("target"), chosen, sources, name, manifest })
+    }
+
+    fn order<'a>(&'a self, spec: &'a SubjectSpec, options: &BuildOptions) -> cargo::Order<'a> {
+        cargo::Order {
+            spec,
+            client: self.client.name,
+            version: self.chosen.version.as_deref(),
+            name: &self.name,
+            package: &self.folder,
+            manifest: &self.manifest,
+            sources: &self.sources,
+            target: &self.target,
+            offline: options.offline,
+            // What a path leads to may lie outside of the folder that was read.
+            always: self.chosen.folder.is_some() && self.chosen.commit.is_none(),
+        }
+    }
+}
+
+/// Whether TCP_NODELAY is to be on in a client in which only its build decides.
+fn nodelay(spec: &SubjectSpec) -> bool {
+    match spec.settings.get("nodelay") {
+        Some(set) => set != "off",
+        None => spec.settings.get("profile").is_none_or(|profile| profile != "default"),
+    }
 }
 
 /// The folder of all generated packages.

@@ -46,7 +46,7 @@ fn manifest_of(version: &str, name: &str, nodelay: bool) -> toml::Table {
     let (client, _) = client_of(name).unwrap();
     let release = clients::release(version);
     let dependency = origin::Dependency::Version(version.into());
-    let pins = Pins { client, dependency: &dependency, release, companions: client.companions(release), tls: true, nodelay };
+    let pins = Pins { client, dependency: &dependency, release, tls: true, nodelay };
     manifest::text(env!("CARGO_MANIFEST_DIR").as_ref(), &pins, "program").unwrap().parse().unwrap()
 }
 
