@@ -52,7 +52,12 @@ type Lines = &'static [((u64, u64), &'static str)];
 
 /// The cfg, the client, its lines, and the one that our own manifest asks for.
 const LINES: &[(&str, &str, Lines, &str)] = &[
-    ("redis_line", "redis", &[((0, 0), "0.32"), ((1, 0), "1"), ((2, 0), "2")], "1"),
+    (
+        "redis_line",
+        "redis",
+        &[((0, 0), "0.25"), ((0, 26), "0.26"), ((0, 28), "0.28"), ((0, 29), "0.29"), ((0, 32), "0.32"), ((1, 0), "1"), ((2, 0), "2")],
+        "1",
+    ),
     ("fred_line", "fred", &[((0, 0), "9"), ((10, 0), "10")], "10"),
 ];
 

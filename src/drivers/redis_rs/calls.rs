@@ -26,11 +26,6 @@ pub async fn publish<C: AsyncCommands>(connection: &mut C, channel: &[u8], paylo
     Ok(connection.publish::<_, _, u64>(channel, payload).await?)
 }
 
-/// `SPUBLISH` through [`AsyncCommands`].
-pub async fn spublish<C: AsyncCommands>(connection: &mut C, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
-    Ok(connection.spublish::<_, _, u64>(channel, payload).await?)
-}
-
 fn request(command: &Command) -> redis::Cmd {
     let mut request = redis::cmd(command.name());
     for argument in command.args() {

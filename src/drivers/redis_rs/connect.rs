@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redis::{Client, ConnectionAddr, ConnectionInfo, ProtocolVersion};
+use redis::{Client, ConnectionAddr, ConnectionInfo};
 
 use super::api;
 pub use super::api::{config, manager_config};
@@ -20,7 +20,7 @@ pub struct Login<'a> {
     pub username: Option<&'a str>,
     pub password: Option<&'a str>,
     pub database: i64,
-    pub protocol: ProtocolVersion,
+    pub resp: Resp,
 }
 
 /// Where and how to log in.
@@ -37,16 +37,9 @@ pub fn info(endpoint: &Endpoint, settings: &Settings) -> Result<ConnectionInfo, 
         username: endpoint.username.as_deref(),
         password: endpoint.password.as_ref().map(Secret::reveal),
         database: i64::from(endpoint.database),
-        protocol: protocol(settings.resp),
+        resp: settings.resp,
     };
     with_certificates(api::info(address, login, settings)?, endpoint)
-}
-
-fn protocol(resp: Resp) -> ProtocolVersion {
-    match resp {
-        Resp::V2 => ProtocolVersion::RESP2,
-        Resp::V3 => ProtocolVersion::RESP3,
-    }
 }
 
 #[cfg(not(feature = "tls"))]
@@ -91,7 +84,7 @@ pub fn client(endpoint: &Endpoint, settings: &Settings) -> Result<Client, Error>
 /// so that the user learns the reason at once.
 pub async fn probe(endpoint: &Endpoint, settings: &Settings) -> Result<(), Error> {
     let config = api::probe_config(settings);
-    login(client(endpoint, settings)?.get_multiplexed_async_connection_with_config(&config).await)?;
+    login(api::open(&client(endpoint, settings)?, &config).await)?;
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use redis::aio::MultiplexedConnection;
 use super::subscriber::{self, RedisSubscriber};
 use super::{api, commands_through, connect};
 use crate::drivers::{
-    Applied, CacheSettings, CacheSupport, ClientCache, Descriptor, Driver, Error, Lanes, NoCache, PipelineReach, Resp, Servers, Settings,
+    Applied, CacheSettings, CacheSupport, ClientCache, Descriptor, Driver, Error, Lanes, NoCache, PipelineReach, Servers, Settings,
     Subscribe, SubscriberSettings, Topology,
 };
 
@@ -59,7 +59,7 @@ impl Driver for RedisRsPool {
         summary: "multiplexed connections, each call on the next one",
         documentation: "https://docs.rs/redis/latest/redis/aio/struct.MultiplexedConnection.html",
         topologies: &[Topology::Standalone],
-        resp: &[Resp::V2, Resp::V3],
+        resp: api::RESP,
         connections: |settings, _| settings.connections.get(),
         most_connections: usize::MAX,
         checkout: &[],
@@ -82,7 +82,7 @@ impl Driver for RedisRsPool {
         let connecting = async {
             let mut connections = Vec::with_capacity(settings.connections.get());
             for _ in 0..settings.connections.get() {
-                connections.push(connect::login(client.get_multiplexed_async_connection_with_config(&config).await)?);
+                connections.push(connect::login(api::open(&client, &config).await)?);
             }
             Ok(Self::new(connections))
         };

@@ -1,17 +1,23 @@
 //! What 1.x and 2.x have in common. The limits of time are `Option`s, TCP settings belong to the address, and error replies stay in their place
 //! when asked for.
 
-use redis::aio::{ConnectionLike, ConnectionManagerConfig};
+use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig, MultiplexedConnection};
 use redis::cluster::ClusterClientBuilder;
 use redis::io::tcp::TcpSettings;
-use redis::{AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Pipeline, RedisConnectionInfo, RedisResult};
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Pipeline, ProtocolVersion, RedisConnectionInfo,
+    RedisResult,
+};
 
 use super::Login;
 use super::connect::CONNECTION_TIMEOUT;
-use crate::drivers::{Error, Profile, ResponseTimeout, Settings};
+use crate::drivers::{Error, Profile, Resp, ResponseTimeout, Settings};
 
 /// Whether a command that fails inside of a pipeline or transaction is told by itself.
 pub const TELLS_EACH_ERROR: bool = true;
+
+/// Protocol versions.
+pub const RESP: &[Resp] = &[Resp::V2, Resp::V3];
 
 /// Refuses settings that this line can't have.
 pub fn check(_: &Settings) -> Result<(), Error> {
@@ -26,9 +32,16 @@ fn tcp(settings: &Settings) -> TcpSettings {
     }
 }
 
+fn protocol(resp: Resp) -> ProtocolVersion {
+    match resp {
+        Resp::V2 => ProtocolVersion::RESP2,
+        Resp::V3 => ProtocolVersion::RESP3,
+    }
+}
+
 /// Where and how to log in.
 pub fn info(address: ConnectionAddr, login: Login<'_>, settings: &Settings) -> Result<ConnectionInfo, Error> {
-    let mut redis = RedisConnectionInfo::default().set_db(login.database).set_protocol(login.protocol);
+    let mut redis = RedisConnectionInfo::default().set_db(login.database).set_protocol(protocol(login.resp));
     if let Some(username) = login.username {
         redis = redis.set_username(username);
     }
@@ -73,6 +86,16 @@ pub fn manager_config(settings: &Settings) -> ConnectionManagerConfig {
 /// The TCP settings of a cluster's connections.
 pub fn cluster(builder: ClusterClientBuilder, settings: &Settings) -> ClusterClientBuilder {
     builder.tcp_settings(tcp(settings))
+}
+
+/// A multiplexed connection.
+pub async fn open(client: &Client, config: &AsyncConnectionConfig) -> RedisResult<MultiplexedConnection> {
+    client.get_multiplexed_async_connection_with_config(config).await
+}
+
+/// A connection that the crate renews.
+pub async fn open_manager(client: Client, config: ConnectionManagerConfig) -> RedisResult<ConnectionManager> {
+    client.get_connection_manager_with_config(config).await
 }
 
 /// The replies of a pipeline, errors among them.

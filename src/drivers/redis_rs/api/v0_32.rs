@@ -1,20 +1,23 @@
 //! Releases 0.29 to 0.32, from 0.29.1. No limits of time as they ship, and no call that would remove one; the queue of 50 requests
 //! can't be changed; the first error reply in a pipeline is that of the whole.
 
-use redis::aio::{ConnectionLike, ConnectionManagerConfig};
+use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig, MultiplexedConnection};
 use redis::cluster::ClusterClientBuilder;
 use redis::io::tcp::TcpSettings;
-use redis::{AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, Pipeline, RedisConnectionInfo, RedisResult};
+use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, Pipeline, ProtocolVersion, RedisConnectionInfo, RedisResult};
 
 use super::Login;
 use super::connect::CONNECTION_TIMEOUT;
-use crate::drivers::{Error, Profile, ResponseTimeout, Settings};
+use crate::drivers::{Error, Profile, Resp, ResponseTimeout, Settings};
 
 /// What it does as it ships, for the notes of its drivers.
 pub const AS_IT_SHIPS: &str = "As it ships: TCP_NODELAY off, no response timeout, 50 requests in a connection's queue, which can't be changed: so it is when tuned, too.";
 
 /// Whether a command that fails inside of a pipeline or transaction is told by itself.
 pub const TELLS_EACH_ERROR: bool = false;
+
+/// Protocol versions.
+pub const RESP: &[Resp] = &[Resp::V2, Resp::V3];
 
 /// Refuses settings that this line can't have.
 pub fn check(_: &Settings) -> Result<(), Error> {
@@ -29,13 +32,20 @@ fn tcp(settings: &Settings) -> TcpSettings {
     }
 }
 
+fn protocol(resp: Resp) -> ProtocolVersion {
+    match resp {
+        Resp::V2 => ProtocolVersion::RESP2,
+        Resp::V3 => ProtocolVersion::RESP3,
+    }
+}
+
 /// Where and how to log in.
 pub fn info(addr: ConnectionAddr, login: Login<'_>, _: &Settings) -> Result<ConnectionInfo, Error> {
     let redis = RedisConnectionInfo {
         db: login.database,
         username: login.username.map(str::to_owned),
         password: login.password.map(str::to_owned),
-        protocol: login.protocol,
+        protocol: protocol(login.resp),
     };
     Ok(ConnectionInfo { addr, redis })
 }
@@ -72,6 +82,16 @@ pub fn manager_config(settings: &Settings) -> ConnectionManagerConfig {
 /// The TCP settings of a cluster's connections.
 pub fn cluster(builder: ClusterClientBuilder, settings: &Settings) -> ClusterClientBuilder {
     builder.tcp_settings(tcp(settings))
+}
+
+/// A multiplexed connection.
+pub async fn open(client: &Client, config: &AsyncConnectionConfig) -> RedisResult<MultiplexedConnection> {
+    client.get_multiplexed_async_connection_with_config(config).await
+}
+
+/// A connection that the crate renews.
+pub async fn open_manager(client: Client, config: ConnectionManagerConfig) -> RedisResult<ConnectionManager> {
+    client.get_connection_manager_with_config(config).await
 }
 
 /// An empty pipeline with room for `commands`.
