@@ -9,7 +9,7 @@ fn told(behaviours: &[(&str, &str)]) -> (String, ComparisonRecord) {
     let mut subjects = vec![fake(""), fake("cpu=1001")];
     subjects.extend(behaviours.iter().map(|(behaviour, _)| fake(&format!("behaviour={behaviour}"))));
     let subjects: Vec<&str> = subjects.iter().map(String::as_str).collect();
-    let (code, text, error, record) = results.recorded(&[&subjects, QUICK].concat());
+    let (code, text, error, record) = results.recorded(&[&subjects[..], QUICK].concat());
     assert_eq!(code, Some(1), "{text}{error}");
     for (place, (behaviour, wanted)) in behaviours.iter().enumerate() {
         let left_out = record.left_out.iter().find(|left_out| left_out.subject == place + 2).expect(behaviour);
@@ -63,7 +63,7 @@ fn what_a_client_cannot_do_is_a_statement_and_no_failure() {
     let results = Results::new();
     let subjects = [fake(""), fake("cpu=1001"), fake("behaviour=unsupported")];
     let subjects: Vec<&str> = subjects.iter().map(String::as_str).collect();
-    let (code, text, _, record) = results.recorded(&[&subjects, QUICK].concat());
+    let (code, text, _, record) = results.recorded(&[&subjects[..], QUICK].concat());
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("behaviour=unsupported: it has no GET") && !text.contains("FAILED"), "{text}");
     assert!(record.left_out[0].unsupported && record.rounds[0].turns.len() == 3, "the round goes on without it");
@@ -89,7 +89,7 @@ fn passwords_reach_workers_and_nothing_else() {
     let out = results.out();
     let subjects = [fake(""), fake("cpu=1001"), fake("behaviour=crash"), fake("behaviour=garbage"), "raw".to_owned()];
     let subjects: Vec<&str> = subjects.iter().map(String::as_str).collect();
-    let (code, text, error) = results.run_on(&["--url", &url], &[&subjects, QUICK, &["--out", out.to_str().unwrap()]].concat());
+    let (code, text, error) = results.run_on(&["--url", &url], &[&subjects[..], QUICK, &["--out", out.to_str().unwrap()]].concat());
     server.kill().unwrap();
     server.wait().unwrap();
     assert_eq!(code, Some(1), "{error}");

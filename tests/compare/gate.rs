@@ -33,7 +33,7 @@ fn every_further_subject_is_compared_with_the_first_in_drawn_orders() {
     let results = Results::new();
     let subjects = [fake("cpu=1000"), fake("cpu=1200"), fake("cpu=900")];
     let subjects: Vec<&str> = subjects.iter().map(String::as_str).collect();
-    let (code, text, _, record) = results.recorded(&[&subjects, &["--metrics", "client-cpu", "--seed", "7"], QUICK].concat());
+    let (code, text, _, record) = results.recorded(&[&subjects[..], &["--metrics", "client-cpu", "--seed", "7"], QUICK].concat());
     assert_eq!(code, Some(0), "{text}");
     let judged = record.judged.as_ref().unwrap();
     let verdicts: Vec<_> = judged.answers.iter().map(|answer| (answer.subject, answer.analysis.metric, answer.analysis.verdict)).collect();

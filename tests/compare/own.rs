@@ -41,7 +41,7 @@ fn settings_reach_the_client_and_checkouts_are_allowed_for() {
     let results = Results::new();
     let subjects = ["redis-rs:nodelay=off", "redis-rs:nodelay=on", "redis-rs-pool:connections=2,resp=3,profile=default"];
     let flags = ["--workload", "get-16", "--time", "40ms", "--warm-up", "10ms", "--max-time", "1ms"];
-    let (code, text, error, record) = results.recorded(&[&subjects, &flags[..]].concat());
+    let (code, text, error, record) = results.recorded(&[&subjects[..], &flags[..]].concat());
     assert_eq!(code, Some(0), "{text}{error}");
     let facts = |place: usize, name: &str| record.subjects[place].facts[name].clone();
     assert_eq!([facts(0, "nodelay"), facts(1, "nodelay"), facts(2, "connections")], ["off", "on", "2"]);
@@ -56,4 +56,21 @@ fn burdens_show_in_the_client_cpu() {
     let ratio = record.judge(redis_client_bench::compare::Look::ONLY).answers.first().map(|answer| answer.analysis.ratio.median);
     // 200 µs beside the few that an operation takes.
     assert!(ratio.is_some_and(|ratio| ratio > 2.0), "{ratio:?} {text}{error}");
+}
+
+/// The worker of the documentation, in a language of its own.
+#[test]
+fn the_documented_worker_works() {
+    if std::process::Command::new("python3").arg("--version").output().is_err() {
+        return;
+    }
+    let results = Results::new();
+    let worker = format!("mine@worker:{}/docs/worker.py", env!("CARGO_MANIFEST_DIR"));
+    let flags = ["--workload", "get-1,get-16", "--time", "40ms", "--warm-up", "10ms", "--max-time", "1ms"];
+    let (code, text, error, record) = results.recorded(&[&["raw", worker.as_str()], &flags[..]].concat());
+    assert_eq!(code, Some(0), "{text}{error}");
+    assert_eq!(record.subjects[1].client, "python-sockets");
+    assert!(text.contains("get-16: ") && text.contains("this worker has one caller"), "{text}");
+    let figures = record.rounds[0].turn(1, false).and_then(|turn| turn.measured).unwrap();
+    assert!(figures.p50_ns.is_some() && figures.allocations.is_none() && figures.server_commands == figures.operations);
 }
