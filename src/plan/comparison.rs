@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::BadConfig;
 use crate::record::comparison::{What, WorkloadPlan};
+use crate::workload::pubsub::message::HEADER;
 
 /// The section `[compare]` of `bench.toml`. The other sections are the benches'.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -23,9 +24,6 @@ struct File {
 
 /// Most callers, keys, fields, messages and bytes that make sense here.
 const MOST: usize = 1 << 20;
-
-/// Bytes of a message's header.
-const SMALLEST_MESSAGE: usize = 48;
 
 impl ComparisonConfig {
     /// Reads the workloads of a file.
@@ -61,7 +59,7 @@ pub(super) fn check(workloads: &[WorkloadPlan]) -> Result<(), String> {
         if numbers.iter().any(|number| *number == 0 || *number > MOST) || workload.batch == 0 {
             return wrong("callers, pipeline, payload, fields, keys and batch are 1 to 1048576");
         }
-        if workload.command == What::Receive && workload.payload < SMALLEST_MESSAGE {
+        if workload.command == What::Receive && workload.payload < HEADER {
             return wrong("a message has 48 bytes at least, for its header");
         }
         if workload.command == What::Receive && (workload.callers > 1 || workload.pipeline > 1) {

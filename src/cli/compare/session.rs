@@ -129,7 +129,7 @@ impl<'a> Session<'a> {
                 told = Instant::now();
                 tell!("{} rounds, {:.0} % of the time", self.fewest_rounds(), share.min(1.0) * 100.0);
             }
-            if self.older.is_none() && self.look(share) || share >= 1.0 {
+            if (self.older.is_none() && self.look(share)) || share >= 1.0 {
                 break;
             }
             self.save();
