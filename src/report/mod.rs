@@ -3,6 +3,7 @@
 pub mod comparison;
 pub mod load;
 pub mod pubsub;
+pub mod scenarios;
 mod table;
 
 pub(crate) use table::lines;

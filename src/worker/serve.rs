@@ -12,9 +12,8 @@ use super::protocol::{
     Answer, GO, LONGEST_LINE, Measured, OperationRequest, PASSWORD, Ready, Request, ServersRequest, TlsRequest, VERSION,
 };
 use crate::drivers::{Descriptor, Servers, Settings, Topology, find};
-use crate::measure::{peak_memory, reset_peak_memory};
+use crate::measure::{Latency, peak_memory, reset_peak_memory};
 use crate::net::{Endpoint, Secret, TlsOptions};
-use crate::record::load::Distribution;
 use crate::record::{CellSettings, RuntimeFlavour};
 use crate::workload::commands::{self, Keyspace};
 use crate::workload::timed::{NotOpened, Operation, Task, Timed, Worker, open};
@@ -36,18 +35,18 @@ pub fn serve() -> ExitCode {
     }
 }
 
-fn failed(reason: impl ToString) -> Answer {
-    Answer::Failed(reason.to_string())
+fn failed(reason: impl ToString) -> Box<Answer> {
+    Box::new(Answer::Failed(reason.to_string()))
 }
 
-fn say(answer: &Answer) -> Result<(), Answer> {
+fn say(answer: &Answer) -> Result<(), Box<Answer>> {
     let mut out = std::io::stdout().lock();
     let line = serde_json::to_string(answer).map_err(failed)?;
     out.write_all(line.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()).map_err(failed)
 }
 
 /// The next line; `None` when the parent has closed its end.
-fn line(lines: &mut impl BufRead) -> Result<Option<String>, Answer> {
+fn line(lines: &mut impl BufRead) -> Result<Option<String>, Box<Answer>> {
     let mut text = String::new();
     let read = lines.by_ref().take(LONGEST_LINE as u64).read_line(&mut text).map_err(|error| failed(format!("no request: {error}")))?;
     match text.strip_suffix('\n') {
@@ -68,7 +67,7 @@ struct Order {
     flavour: RuntimeFlavour,
 }
 
-fn observe(lines: &mut impl BufRead) -> Result<(), Answer> {
+fn observe(lines: &mut impl BufRead) -> Result<(), Box<Answer>> {
     let text = line(lines)?.ok_or_else(|| failed("no request on standard input; rcb worker is started by rcb compare"))?;
     Request::check_head(&text).map_err(failed)?;
     let request: Request = serde_json::from_str(&text).map_err(|error| failed(format!("the request can't be read: {error}")))?;
@@ -77,7 +76,7 @@ fn observe(lines: &mut impl BufRead) -> Result<(), Answer> {
     let connecting = async { tokio::time::timeout(LONGEST_STEP, opening).await };
     let mut worker = match order.runtime.block_on(connecting) {
         Ok(Ok(worker)) => worker,
-        Ok(Err(NotOpened::Unsupported(reason))) => return Err(Answer::Unsupported(reason)),
+        Ok(Err(NotOpened::Unsupported(reason))) => return Err(Box::new(Answer::Unsupported(reason))),
         Ok(Err(NotOpened::Failed(reason))) => return Err(failed(format!("can't connect: {reason}"))),
         Err(_) => return Err(failed(format!("can't connect within {LONGEST_STEP:?}"))),
     };
@@ -90,7 +89,7 @@ fn observe(lines: &mut impl BufRead) -> Result<(), Answer> {
 }
 
 /// From the verification to the end of the parent's input.
-fn perform(order: &Order, request: &Request, worker: &mut dyn Worker, lines: &mut impl BufRead) -> Result<(), Answer> {
+fn perform(order: &Order, request: &Request, worker: &mut dyn Worker, lines: &mut impl BufRead) -> Result<(), Box<Answer>> {
     let runtime = &order.runtime;
     runtime.block_on(worker.verify()).map_err(|reason| failed(format!("the verification failed: {reason}")))?;
     if request.warm_up_ns > 0 {
@@ -113,7 +112,7 @@ fn perform(order: &Order, request: &Request, worker: &mut dyn Worker, lines: &mu
 }
 
 fn measured(timed: &Timed) -> Measured {
-    let distribution = timed.latencies.as_ref().map(Distribution::of).unwrap_or_default();
+    let latency = timed.latencies.as_ref().and_then(Latency::of);
     let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     Measured {
         operations: timed.operations,
@@ -122,11 +121,10 @@ fn measured(timed: &Timed) -> Measured {
         system_ns: nanos(timed.client.system),
         allocations: timed.client.allocations.map(|allocations| allocations.count),
         allocated_bytes: timed.client.allocations.map(|allocations| allocations.bytes),
-        p50_ns: distribution.latency.map(|latency| latency.p50_ns),
-        p99_ns: distribution.latency.map(|latency| latency.p99_ns),
-        max_ns: distribution.latency.map(|latency| latency.max_ns),
+        p50_ns: latency.map(|latency| latency.p50_ns),
+        p99_ns: latency.map(|latency| latency.p99_ns),
+        max_ns: latency.map(|latency| latency.max_ns),
         peak_memory: peak_memory(),
-        hdr: distribution.hdr,
     }
 }
 
