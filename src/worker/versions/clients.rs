@@ -46,7 +46,7 @@ const CLIENTS: &[Client] = &[
         name: "redis",
         feature: "redis-rs",
         drivers: &["redis-rs", "redis-rs-pool", "redis-rs-manager", "redis-rs-cluster"],
-        first: (0, 29, 1),
+        first: (0, 25, 0),
         features: &[(ALWAYS, "tokio-comp"), (ALWAYS, "cluster-async"), (ALWAYS, "connection-manager"), ((0, 29, 0), "cache-aio")],
         tls: &["tokio-rustls-comp", "tls-rustls-insecure"],
         nodelay: Some(("tcp_nodelay", (0, 29, 1))),

@@ -66,6 +66,15 @@ fn a_manifest_pins_one_client_and_leaves_out_the_others() {
     assert!(manifest["package"]["version"].as_str() == Some(env!("CARGO_PKG_VERSION")) && manifest.contains_key("workspace"));
 }
 
+#[test]
+fn features_are_those_that_the_release_has() {
+    let features = |version: &str, nodelay| manifest_of(version, "redis", nodelay)["dependencies"]["redis"]["features"].to_string();
+    assert!(!features("0.28.2", true).contains("cache-aio") && features("0.32.7", true).contains("cache-aio"));
+    assert!(features("0.28.2", true).contains("tcp_nodelay") && !features("0.28.2", false).contains("tcp_nodelay"));
+    assert!(!features("1.8.1", true).contains("tcp_nodelay"), "it has a setting");
+    assert!(manifest_of("0.28.2", "redis", true)["features"]["default"].to_string().contains("tcp-nodelay"));
+}
+
 #[cfg(feature = "redis-rs")]
 #[test]
 fn a_pool_runs_on_the_redis_crate_of_this_build() {
