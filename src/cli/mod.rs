@@ -4,7 +4,9 @@
 
 mod cache;
 mod calibrate;
+mod compare;
 mod drivers;
+mod export;
 mod limits;
 mod load;
 mod publish;
@@ -32,6 +34,7 @@ Examples:
   rcb target --url redis://db.local:6379  the same for a server of yours
   rcb subscribe --driver fred             whether every message is received, and how fast
   rcb publish -n 100000                   what batches, concurrency and a window do for publishing
+  rcb compare redis@0.32.7 redis@1.8.1    whether a client got slower, with a verdict
   rcb cache                               whether client-side caches forget what they must
   rcb calibrate                           how good the instrument is on this machine
 
@@ -62,6 +65,13 @@ enum Verb {
     /// Send a mix of commands through a client: closed loop or at a set rate, every command counted, timed and checked
     #[command(disable_help_flag = true, after_help = load::EXAMPLES)]
     Load(Box<load::Arguments>),
+    /// Whether a client got slower: versions, drivers or settings in interleaved rounds, with a verdict that holds in CI
+    Compare(Box<compare::Arguments>),
+    /// Make one observation as rcb compare asks for it on standard input; see docs/WORKER.md
+    #[command(hide = true)]
+    Worker,
+    /// Write the figures of records in the format of another tool: CSV, Markdown, benchstat, Bencher, github-action-benchmark
+    Export(export::Arguments),
 }
 
 /// Parses the command line and does what it says.
@@ -75,6 +85,9 @@ pub fn run() -> ExitCode {
         Verb::Cache(arguments) => cache::run(&arguments),
         Verb::Calibrate(arguments) => calibrate::run(&arguments),
         Verb::Load(arguments) => load::run(&arguments),
+        Verb::Compare(arguments) => compare::run(&arguments),
+        Verb::Worker => return crate::worker::serve(),
+        Verb::Export(arguments) => export::run(&arguments),
     };
     match outcome {
         Ok(_) if UNPRINTED.load(Ordering::Relaxed) => ExitCode::FAILURE,

@@ -1,6 +1,7 @@
 //! What people read: tables on a terminal. Renders records, measures nothing.
 
 mod cache;
+pub mod comparison;
 pub mod load;
 pub mod pubsub;
 pub mod scenarios;
