@@ -15,6 +15,7 @@ use crate::worker::program::{Program, Refused, check_program, program_of};
 use crate::worker::protocol::SettingsRequest;
 use crate::worker::subject::{Source, SubjectSpec};
 use crate::worker::versions::BuildOptions;
+use crate::workload::pubsub::account::fresh_run;
 
 /// A subject that can be started, or the reason why not.
 pub struct Contender {
@@ -60,7 +61,7 @@ impl Plan {
         }
         contenders.extend(contend(&specs, arguments)?.into_iter().map(Some));
         let asked = Asked {
-            seed: arguments.seed.unwrap_or_else(rand::random),
+            seed: arguments.seed.unwrap_or_else(fresh_run),
             time_ns: nanos(arguments.time),
             warm_up_ns: nanos(arguments.warm_up),
             patience_ns: nanos(arguments.patience),

@@ -19,6 +19,7 @@ use crate::target::audit::Auditor;
 use crate::worker::protocol::{self, OperationRequest, Request, ServersRequest, WorkloadRequest};
 use crate::worker::{Failure, observe};
 use crate::workload::commands::{self, Keyspace, PREFIX};
+use crate::workload::pubsub::account::fresh_run;
 
 /// Longest that writing or removing the keys of a workload may take.
 const LONGEST_FILL: Duration = Duration::from_secs(60);
@@ -77,7 +78,7 @@ impl<'a> Session<'a> {
         let auditor = control.block_on(within(LONGEST_FILL, "no connection for the audit", Auditor::connect(nodes)))?;
         let raw = control.block_on(within(LONGEST_FILL, "no connection", Raw::connect(&target.servers, &Settings::default())))?;
         // Its own, so that two sessions on one server do not disturb each other.
-        let run: u64 = rand::random();
+        let run = fresh_run();
         let mut session = Self { control, target, contenders, older, auditor, active: Vec::new(), raw, record, path, unsaved: None };
         for workload in session.record.workloads.clone() {
             let places = session.places(&workload.name);
