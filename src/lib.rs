@@ -35,4 +35,5 @@ pub mod resp;
 pub mod target;
 pub mod versions;
 pub mod window;
+pub mod worker;
 pub mod workload;

@@ -59,6 +59,9 @@ enum Verb {
     /// Send a mix of commands through a client: closed loop or at a set rate, every command counted, timed and checked
     #[command(disable_help_flag = true, after_help = load::EXAMPLES)]
     Load(Box<load::Arguments>),
+    /// Make one observation as rcb compare asks for it on standard input; see docs/WORKER.md
+    #[command(hide = true)]
+    Worker,
     /// Write the figures of records in the format of another tool: CSV, Markdown, benchstat, Bencher, github-action-benchmark
     Export(export::Arguments),
 }
@@ -73,6 +76,7 @@ pub fn run() -> ExitCode {
         Verb::Publish(arguments) => publish::run(&arguments),
         Verb::Calibrate(arguments) => calibrate::run(&arguments),
         Verb::Load(arguments) => load::run(&arguments),
+        Verb::Worker => return crate::worker::serve(),
         Verb::Export(arguments) => export::run(&arguments),
     };
     match outcome {
