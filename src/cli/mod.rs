@@ -5,9 +5,11 @@
 mod calibrate;
 mod drivers;
 mod export;
+mod history;
 mod limits;
 mod load;
 mod publish;
+mod record;
 mod subscribe;
 mod target;
 
@@ -64,6 +66,10 @@ enum Verb {
     Worker,
     /// Write the figures of records in the format of another tool: CSV, Markdown, benchstat, Bencher, github-action-benchmark
     Export(export::Arguments),
+    /// Store a session's record under results/: one file each, named by time, kind and machine
+    Record(record::Arguments),
+    /// Show a client's figures over its versions, from stored records: table and SVG chart
+    History(history::Arguments),
 }
 
 /// Parses the command line and does what it says.
@@ -78,6 +84,8 @@ pub fn run() -> ExitCode {
         Verb::Load(arguments) => load::run(&arguments),
         Verb::Worker => return crate::worker::serve(),
         Verb::Export(arguments) => export::run(&arguments),
+        Verb::Record(arguments) => record::run(&arguments),
+        Verb::History(arguments) => history::run(&arguments),
     };
     match outcome {
         Ok(_) if UNPRINTED.load(Ordering::Relaxed) => ExitCode::FAILURE,

@@ -5,6 +5,7 @@
 mod cell;
 pub mod export;
 mod file;
+pub mod history;
 pub mod load;
 mod measurement;
 pub mod publish;

@@ -157,7 +157,13 @@ pub struct Name {
     /// The driver; of a comparison the subject, as it was typed.
     pub driver: String,
     /// Settings, `k=v` each.
+    #[serde(serialize_with = "as_object")]
     pub parameters: Vec<(String, String)>,
+}
+
+/// An object is easier to read than a list of pairs; the order stays.
+fn as_object<S: serde::Serializer>(pairs: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(pairs.iter().map(|(key, value)| (key, value)))
 }
 
 impl Name {
@@ -180,6 +186,8 @@ impl std::fmt::Display for Name {
 pub struct Entry {
     /// What was measured.
     pub name: Name,
+    /// What stays the same from one version of the client to the next: the name, without a version that is part of it.
+    pub lineage: String,
     /// The client crate.
     pub client: String,
     /// Its exact version.

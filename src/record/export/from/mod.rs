@@ -70,6 +70,7 @@ impl Sheet {
             return;
         }
         self.entries.push(Entry {
+            lineage: name.to_string(),
             name,
             client: client.0.to_owned(),
             client_version: client.1.to_owned(),
