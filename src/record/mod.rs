@@ -3,6 +3,7 @@
 //! Every table, chart and export is derived from this. It takes plain data of the other modules and measures nothing.
 
 mod cell;
+pub mod comparison;
 pub mod export;
 mod file;
 pub mod history;

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use super::process::{Failure, Limits, Running};
 use super::program::Program;
-use super::protocol::{Measured, OperationRequest, Ready, Request};
-use crate::compare::Metric;
+use super::protocol::{Measured, Ready, Request};
 use crate::net::Secret;
+use crate::record::comparison::Figures;
 use crate::target::audit::{Audit, Auditor, Expected, ServerUsage};
 
 /// What an observation gave.
@@ -113,26 +113,26 @@ fn plausible(measured: &Measured, wall: Duration) -> Result<(), String> {
 }
 
 impl Observed {
-    /// The figures that are compared.
+    /// As the record keeps it.
     #[must_use]
-    pub fn figures(&self, operation: &OperationRequest) -> BTreeMap<Metric, f64> {
+    pub fn figures(&self) -> Figures {
         let measured = &self.measured;
-        let operations = measured.operations as f64;
-        let per_operation = |sum: u64| sum as f64 / operations;
-        let commands = self.audit.workload + self.audit.checkout;
-        // How messages are published is ours, not the client's.
-        let received = matches!(operation, OperationRequest::Receive { .. });
-        let depth = (self.server.reads > 0 && !received).then(|| commands as f64 / self.server.reads as f64);
-        let figures = [
-            (Metric::Rate, Some(operations * 1e9 / measured.elapsed_ns as f64)),
-            (Metric::P50, measured.p50_ns.map(|nanos| nanos as f64)),
-            (Metric::P99, measured.p99_ns.map(|nanos| nanos as f64)),
-            (Metric::ClientCpu, Some(per_operation(measured.user_ns + measured.system_ns))),
-            (Metric::Allocations, measured.allocations.map(per_operation)),
-            (Metric::AllocatedBytes, measured.allocated_bytes.map(per_operation)),
-            (Metric::CommandsPerRead, depth),
-        ];
-        figures.into_iter().filter_map(|(metric, value)| Some((metric, value?))).collect()
+        Figures {
+            operations: measured.operations,
+            elapsed_ns: measured.elapsed_ns,
+            user_ns: measured.user_ns,
+            system_ns: measured.system_ns,
+            allocations: measured.allocations,
+            allocated_bytes: measured.allocated_bytes,
+            p50_ns: measured.p50_ns,
+            p99_ns: measured.p99_ns,
+            max_ns: measured.max_ns,
+            peak_memory: measured.peak_memory,
+            server_commands: self.audit.workload + self.audit.checkout,
+            server_reads: self.server.reads,
+            server_cpu_ns: self.server.cpu_ns,
+            overhead_ns: u64::try_from(self.overhead.as_nanos()).unwrap_or(u64::MAX),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 
 use super::program::Program;
-use super::protocol::{Answer, GO, LONGEST_LINE, Measured, PASSWORD, Ready, Request};
+use super::protocol::{Answer, GO, LONGEST_LINE, Measured, PASSWORD, Ready, Request, VERSION};
 use crate::net::Secret;
 
 /// Why an observation gave no figures.
@@ -110,6 +110,9 @@ impl Running {
         // A worker that does not read it says or shows why.
         let _ = running.write(&line, limits.ready).await;
         match running.answer(limits.ready, "ready").await? {
+            Answer::Ready(Ready { version: Some(version), .. }) if version != VERSION => {
+                failed(format!("the worker speaks version {version} of the protocol, this rcb speaks version {VERSION}"))
+            }
             Answer::Ready(ready) => Ok((running, ready)),
             other => Err(running.unexpected(other, "ready").await),
         }

@@ -192,6 +192,9 @@ pub enum Answer {
 /// Who is ready.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ready {
+    /// [`VERSION`], if it says so; another is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u32>,
     /// The client, as its registry knows it.
     pub client: String,
     /// Its exact version.

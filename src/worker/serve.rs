@@ -8,7 +8,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tokio::runtime::{Builder, Runtime};
 
-use super::protocol::{Answer, GO, LONGEST_LINE, Measured, OperationRequest, PASSWORD, Ready, Request, ServersRequest, TlsRequest};
+use super::protocol::{
+    Answer, GO, LONGEST_LINE, Measured, OperationRequest, PASSWORD, Ready, Request, ServersRequest, TlsRequest, VERSION,
+};
 use crate::drivers::{Descriptor, Servers, Settings, Topology, find};
 use crate::measure::{peak_memory, reset_peak_memory};
 use crate::net::{Endpoint, Secret, TlsOptions};
@@ -163,6 +165,7 @@ impl Order {
             ("runtime", format!("{} of {} threads", flavour(self.flavour), self.task.threads)),
         ];
         Ready {
+            version: Some(VERSION),
             client: self.driver.client.to_owned(),
             client_version: self.driver.version().to_owned(),
             checkout: checkout.iter().map(|name| (*name).to_owned()).collect(),
