@@ -63,7 +63,8 @@ pub fn lines(sheets: &[Sheet], wanted: &Wanted<'_>) -> (Vec<Line>, Vec<String>) 
         let entries: Vec<_> = sheet
             .entries
             .iter()
-            .filter(|entry| entry.client == wanted.client && entry.lineage.contains(wanted.name) && !entry.control)
+            .filter(|entry| entry.client == wanted.client && entry.lineage.contains(wanted.name))
+            .filter(|entry| !entry.control && !entry.of_another_session)
             .collect();
         if !entries.is_empty() && sheet.environment.debug_build {
             left_out.push(format!("{}: a debug build, which says nothing about a version", sheet.record));
@@ -163,6 +164,7 @@ mod tests {
             target: 0,
             workers: None,
             control: false,
+            of_another_session: false,
             operations: vec![1],
             marks: Vec::new(),
             figures: Figure::median(Measure::Rate, vec![rate]).into_iter().collect(),

@@ -198,6 +198,8 @@ pub struct Entry {
     pub workers: Option<usize>,
     /// Whether it is the baseline of a comparison under a second name (A/A).
     pub control: bool,
+    /// Whether it was measured in an older session, whose record has it too.
+    pub of_another_session: bool,
     /// Operations of each single run.
     pub operations: Vec<u64>,
     /// What a reader must know.

@@ -1,6 +1,7 @@
 //! From each kind of record to the common form, one file a kind. What can't be stood behind becomes a reason, never a figure.
 
 mod bench;
+mod comparison;
 mod load;
 mod publish;
 mod pubsub;
@@ -21,6 +22,7 @@ impl Sheet {
             AnyRecord::Load(record) => load::sheet(path, record),
             AnyRecord::Publish(record) => publish::sheet(path, record),
             AnyRecord::Subscribe(record) => subscribe::sheet(path, record),
+            AnyRecord::Comparison(record) => comparison::sheet(path, record),
         }
     }
 }
@@ -77,6 +79,7 @@ impl Sheet {
             target: facts.target,
             workers: facts.workers,
             control: false,
+            of_another_session: false,
             operations: facts.operations,
             marks: facts.marks,
             figures,

@@ -1,5 +1,6 @@
 //! Every format of every kind of record: snapshots, and the consumers' own rules.
 
+mod comparison;
 mod fixtures;
 mod grammar;
 mod rules;
