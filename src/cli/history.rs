@@ -63,7 +63,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let (history, left_out) = lines(&sheets, &wanted);
     left_out.iter().for_each(|reason| tell!("left out: {reason}"));
     if history.is_empty() {
-        return Err(Failure::Usage(nothing(&sheets, arguments)));
+        let others = if left_out.is_empty() { "" } else { "; the records left out have some" };
+        return Err(Failure::Usage(nothing(&sheets, arguments) + others));
     }
     if let Some(path) = &arguments.svg {
         write(path, &chart(&arguments.client, &history).map_err(Failure::Usage)?)?;

@@ -3,6 +3,7 @@
 //! Exit codes: 0 success, 1 a cell failed, 2 wrong usage or no target, 3 a regression was found, 130 interrupted.
 
 mod calibrate;
+mod compare;
 mod drivers;
 mod export;
 mod history;
@@ -34,6 +35,7 @@ Examples:
   rcb target --url redis://db.local:6379  the same for a server of yours
   rcb subscribe --driver fred             whether every message is received, and how fast
   rcb publish -n 100000                   what batches, concurrency and a window do for publishing
+  rcb compare redis@0.32.7 redis@1.8.1    whether a client got slower, with a verdict
   rcb calibrate                           how good the instrument is on this machine
 
 The sweeps themselves are Criterion benches: cargo bench --bench pipeline_window";
@@ -61,6 +63,8 @@ enum Verb {
     /// Send a mix of commands through a client: closed loop or at a set rate, every command counted, timed and checked
     #[command(disable_help_flag = true, after_help = load::EXAMPLES)]
     Load(Box<load::Arguments>),
+    /// Whether a client got slower: versions, drivers or settings in interleaved rounds, with a verdict that holds in CI
+    Compare(Box<compare::Arguments>),
     /// Make one observation as rcb compare asks for it on standard input; see docs/WORKER.md
     #[command(hide = true)]
     Worker,
@@ -82,6 +86,7 @@ pub fn run() -> ExitCode {
         Verb::Publish(arguments) => publish::run(&arguments),
         Verb::Calibrate(arguments) => calibrate::run(&arguments),
         Verb::Load(arguments) => load::run(&arguments),
+        Verb::Compare(arguments) => compare::run(&arguments),
         Verb::Worker => return crate::worker::serve(),
         Verb::Export(arguments) => export::run(&arguments),
         Verb::Record(arguments) => record::run(&arguments),

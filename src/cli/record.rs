@@ -24,7 +24,7 @@ Commit the folder: rcb history and rcb export read it.";
 
 /// The verbs that write a record, with the flag that names its file.
 const RUNS: [(&str, &str); 4] =
-    [("load", "--json-out-file"), ("publish", "--json-out-file"), ("subscribe", "--json-out-file"), ("compare", "--json-out-file")];
+    [("load", "--json-out-file"), ("publish", "--json-out-file"), ("subscribe", "--json-out-file"), ("compare", "--out")];
 
 /// How long a run that is interrupted may take to end.
 const LONGEST_END: Duration = Duration::from_secs(60);
@@ -55,7 +55,9 @@ pub fn run(arguments: &Arguments) -> Outcome {
         }
         stored.push(Session::read(path)?);
     }
-    stored.iter().try_for_each(|session| session.store(&arguments.results))?;
+    for session in &stored {
+        session.store(&arguments.results)?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -64,6 +66,7 @@ struct Session {
     from: PathBuf,
     text: Vec<u8>,
     name: String,
+    complete: bool,
 }
 
 impl Session {
@@ -75,11 +78,11 @@ impl Session {
         if !sheet.complete {
             tell!("{}: interrupted: cells may be missing", path.display());
         }
-        Ok(Self { from: path.to_owned(), text, name: name(&sheet) })
+        Ok(Self { from: path.to_owned(), text, name: name(&sheet), complete: sheet.complete })
     }
 
     /// Stores it under a name of its own. The same record again is left alone.
-    fn store(&self, folder: &Path) -> Result<(), Failure> {
+    fn store(&self, folder: &Path) -> Result<PathBuf, Failure> {
         let told = |error: &dyn std::fmt::Display| Failure::Measurement(format!("can't store a record in {}: {error}", folder.display()));
         std::fs::create_dir_all(folder).map_err(|error| told(&error))?;
         for number in 1..u32::MAX {
@@ -88,7 +91,7 @@ impl Session {
             if std::fs::read(&path).is_ok_and(|there| there == self.text) {
                 tell!("{} is stored already", self.from.display());
                 print(&path.display().to_string());
-                return Ok(());
+                return Ok(path);
             }
             if path.exists() {
                 continue;
@@ -102,7 +105,7 @@ impl Session {
             match file.persist_noclobber(&path) {
                 Ok(_) => {
                     print(&path.display().to_string());
-                    return Ok(());
+                    return Ok(path);
                 }
                 // Somebody else's took the name meanwhile.
                 Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => {}
@@ -143,7 +146,12 @@ fn run_and_store(arguments: &Arguments, flag: &str) -> Outcome {
     drop(forward);
     let code = status.code().unwrap_or(EXIT_INTERRUPTED);
     if path.is_file() {
-        Session::read(&path)?.store(&arguments.results)?;
+        let session = Session::read(&path)?;
+        let stored = session.store(&arguments.results)?;
+        if !session.complete && arguments.what[0] == "compare" {
+            // The comparison named a file that is gone when this ends.
+            tell!("the session is kept in {}: that is the file for --resume", stored.display());
+        }
     } else {
         tell!("nothing was stored: the run left no record");
     }

@@ -12,7 +12,7 @@ pub const NOTE: &str = "Values are medians of sessions, with the smallest and th
 
 /// A value with its unit's usual digits.
 fn digits(value: f64) -> String {
-    let digits = if value >= 1000.0 { 0 } else { 2 };
+    let digits = if value >= 1000.0 || value == 0.0 { 0 } else { 2 };
     format!("{value:.digits$}")
 }
 
@@ -108,6 +108,7 @@ fn panel(area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>, line: &Line
     chart
         .configure_mesh()
         .disable_x_mesh()
+        .max_light_lines(0)
         .x_labels(line.points.len())
         .x_label_formatter(&version)
         .x_desc(format!("machine {}, {}", line.machine.id, line.server))
@@ -141,7 +142,7 @@ mod tests {
         vec![Line {
             name: "get-64B/redis-rs/callers=64".into(),
             machine: Machine { id: "b476af2d".into(), text: "a machine".into() },
-            server: "redis 7.0.15, standalone".into(),
+            server: "redis 7.0.15, standalone, process".into(),
             measure: Measure::Rate,
             points: vec![point("0.32.7", 100_000.0), point("1.8.1", 110_000.0)],
         }]
@@ -156,7 +157,7 @@ mod tests {
     fn the_chart_names_every_version_and_is_closed_xml() {
         let svg = chart("redis", &history()).unwrap();
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{svg}");
-        for text in ["0.32.7", "1.8.1", "machine b476af2d, redis 7.0.15, standalone", "rate (ops/s)", "<polyline"] {
+        for text in ["0.32.7", "1.8.1", "machine b476af2d, redis 7.0.15, standalone, process", "rate (ops/s)", "<polyline"] {
             assert!(svg.contains(text), "{text} in {svg}");
         }
         assert!(chart("redis", &[]).is_err());

@@ -1,5 +1,6 @@
 //! What people read: tables on a terminal. Renders records, measures nothing.
 
+pub mod comparison;
 pub mod history;
 pub mod load;
 pub mod pubsub;

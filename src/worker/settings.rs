@@ -6,11 +6,22 @@ use std::time::Duration;
 
 use super::protocol::SettingsRequest;
 use super::subject::{Source, SubjectSpec};
-use crate::drivers::{Profile, Resp, Settings, Strategy};
+use crate::drivers::{DRIVERS, Profile, Resp, Settings, Strategy};
 use crate::record::RuntimeFlavour;
 
 /// The key that names the driver for a client crate that has several.
 pub const DRIVER: &str = "driver";
+
+impl SubjectSpec {
+    /// The driver that its worker is to use: the setting `driver`, the name of a driver, or the first driver of this build for
+    /// a client crate.
+    #[must_use]
+    pub fn driver(&self) -> String {
+        let of_client = || DRIVERS.iter().find(|driver| driver.client == self.name).map(|driver| driver.name.to_owned());
+        let usual = || if matches!(self.source, Source::Client(_)) { of_client() } else { None };
+        self.settings.get(DRIVER).cloned().or_else(usual).unwrap_or_else(|| self.name.clone())
+    }
+}
 
 const KEYS: &str = "connections, resp, profile, window, limit, nodelay, runtime, threads, burden";
 
@@ -151,6 +162,14 @@ mod tests {
         assert_eq!(request("fred").unwrap().settings().unwrap(), Settings::default());
         assert_eq!(request("fred:runtime=current-thread").unwrap().runtime(), Ok((RuntimeFlavour::CurrentThread, 1)));
         assert_eq!(request("fred:threads=3").unwrap().runtime(), Ok((RuntimeFlavour::MultiThread, 3)));
+    }
+
+    #[test]
+    fn the_driver_of_a_crate_is_its_first() {
+        let driver = |text: &str| text.parse::<SubjectSpec>().unwrap().driver();
+        assert_eq!((driver("raw"), driver("mine@worker:/w"), driver("mine@worker:/w:driver=x")), ("raw".into(), "mine".into(), "x".into()));
+        #[cfg(feature = "redis-rs")]
+        assert_eq!((driver("redis@1.0.0"), driver("redis@1.0.0:driver=redis-rs-pool")), ("redis-rs".into(), "redis-rs-pool".into()));
     }
 
     #[test]

@@ -252,12 +252,12 @@ pub struct Sheet {
     pub left_out: Vec<LeftOut>,
 }
 
-/// `redis 7.0.15, standalone` or `valkey 9.1.0, cluster 3x1`: figures of two such are not comparable.
+/// `redis 7.0.15, standalone, process` or `valkey 9.1.0, cluster 3x1, container`: figures of two such are not comparable.
 #[must_use]
 pub fn server_text(target: &TargetFacts) -> String {
     let shape = match target.topology {
         crate::drivers::Topology::Standalone => "standalone".to_owned(),
         crate::drivers::Topology::Cluster => format!("cluster {}x{}", target.masters, target.replicas / target.masters.max(1)),
     };
-    format!("{}, {shape}", target.server)
+    format!("{}, {shape}, {}", target.server, target.kind)
 }

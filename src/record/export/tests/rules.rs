@@ -59,7 +59,7 @@ fn sums_over_all_samples_are_not_repeated_as_if_they_were_measured_each_time() {
     assert_eq!(values("ns/op"), [1000.0, 2000.0]);
     assert_eq!(values("client-cpu-ns/op"), [1000.0]);
     assert_eq!(file.results.iter().map(|result| result.iterations).collect::<Vec<_>>(), [1000, 1000, 2000]);
-    assert!(file.config.iter().any(|(key, value)| key == "server" && value == "redis 7.0.15, standalone"), "{:?}", file.config);
+    assert!(file.config.iter().any(|(key, value)| key == "server" && value == "redis 7.0.15, standalone, process"), "{:?}", file.config);
 }
 
 #[test]
