@@ -108,7 +108,7 @@ fn panel(area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>, line: &Line
     chart
         .configure_mesh()
         .disable_x_mesh()
-        .max_light_lines(0)
+        .light_line_style(TRANSPARENT)
         .x_labels(line.points.len())
         .x_label_formatter(&version)
         .x_desc(format!("machine {}, {}", line.machine.id, line.server))
@@ -160,6 +160,12 @@ mod tests {
         for text in ["0.32.7", "1.8.1", "machine b476af2d, redis 7.0.15, standalone, process", "rate (ops/s)", "<polyline"] {
             assert!(svg.contains(text), "{text} in {svg}");
         }
+        let mut odd = history();
+        odd[0].points.truncate(1);
+        odd[0].points[0] = Point { value: 0.0, lowest: 0.0, highest: 0.0, ..odd[0].points[0].clone() };
+        assert!(chart("redis", &odd).unwrap().contains("0.32.7"), "one version, and none of what is counted");
+        odd[0].points[0].highest = 1e18;
+        assert!(chart("redis", &odd).is_ok());
         assert!(chart("redis", &[]).is_err());
         let many: Vec<Line> = std::iter::repeat_with(|| history().remove(0)).take(MOST_PANELS + 1).collect();
         assert!(chart("redis", &many).unwrap_err().contains("--name"));
