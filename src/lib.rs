@@ -32,6 +32,7 @@ pub mod plan;
 pub mod record;
 pub mod report;
 pub mod resp;
+pub mod scenarios;
 pub mod target;
 pub mod versions;
 pub mod window;

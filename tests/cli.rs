@@ -47,6 +47,91 @@ fn drivers_are_listed_with_versions_for_people_and_machines() {
     }
 }
 
+/// The rows of the table of caches: the driver's name, and the rest of its line.
+fn cache_table(text: &str) -> Vec<(String, String)> {
+    let lines = text.lines().skip_while(|line| !line.trim_start().starts_with("cache ")).skip(1).take_while(|line| !line.trim().is_empty());
+    lines
+        .map(|line| {
+            let (name, rest) = line.trim().split_once(' ').unwrap();
+            (name.to_owned(), rest.split_whitespace().collect::<Vec<_>>().join(" "))
+        })
+        .collect()
+}
+
+#[test]
+fn caches_are_listed_with_modes_counts_and_reasons_for_people_and_machines() {
+    let (_, text, _) = output(&mut rcb(&["drivers"]));
+    let (_, json, _) = output(&mut rcb(&["drivers", "--json"]));
+    let list: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let rows = cache_table(&text);
+    // Beginnings of rows: modes on a server and on a cluster, capacity, who counts hits, who counts evictions, what a miss sends beside the read.
+    let both = "reported by the client nobody can tell";
+    let known = [
+        (
+            "raw",
+            "every mode; noloop every mode; noloop entries or bytes counted by the harness counted by the harness CLIENT CACHING (opt-in)"
+                .to_owned(),
+        ),
+        ("redis-rs", format!("all, opt-in – entries {both} PTTL (all), CLIENT CACHING (opt-in), PTTL (opt-in)")),
+        ("redis-rs-manager", format!("all, opt-in – entries {both} PTTL (all)")),
+        ("redis-rs-cluster", format!("– all, opt-in entries {both} PTTL (all)")),
+        (
+            "fred",
+            "every mode; noloop all, opt-in; noloop entries or bytes counted by the harness counted by the harness CLIENT CACHING"
+                .to_owned(),
+        ),
+        ("rustis", "all, broadcast; noloop all, broadcast; noloop entries counted by the harness counted by the harness – ".to_owned()),
+    ];
+    for driver in list.as_array().unwrap() {
+        let (name, cache) = (driver["name"].as_str().unwrap(), &driver["client_side_cache"]);
+        let row = rows.iter().find(|(row, _)| row == name).map(|(_, rest)| rest);
+        let wanted = known.iter().find(|(known, _)| *known == name).map(|(_, rest)| rest);
+        assert_eq!(row.is_some(), wanted.is_some(), "{name}: {rows:#?}");
+        assert_eq!(cache["way"].is_null(), wanted.is_none(), "{name}");
+        let Some((row, wanted)) = row.zip(wanted) else {
+            // A driver that is not in the table says in its notes why.
+            let reason = cache["modes"].as_array().unwrap().last().unwrap()["reasons"][0].as_str().unwrap();
+            assert!(text.contains(&format!("  - Unsupported caching: {reason}.")), "{name}: {reason}");
+            continue;
+        };
+        assert!(row.starts_with(wanted.as_str()), "{name}: {row}");
+        for one in cache["modes"].as_array().unwrap() {
+            let modes = one["modes"].as_array().unwrap();
+            assert_eq!(one["resp"] == 3, modes.iter().any(|mode| mode == "all"), "{name}: {one}");
+        }
+        let details = &cache["details"];
+        for who in ["hits_and_misses", "invalidations"] {
+            assert!(["client", "harness"].contains(&details[who].as_str().unwrap()), "{name}: {details}");
+        }
+        assert_eq!(details["evictions"].is_null(), row.contains("nobody can tell"), "{name}: {details}");
+        let beside = details["beside_miss"].as_array().unwrap();
+        assert!(beside.iter().all(|one| one["calls"] == 1 && one["command"].is_string() && one["mode"].is_string()), "{name}: {details}");
+        assert_eq!(
+            beside.iter().filter(|one| one["command"] == "pttl").count(),
+            if name.starts_with("redis-rs") { 3 } else { 0 },
+            "{name}"
+        );
+        for note in details["notes"].as_array().unwrap() {
+            assert!(text.contains(&format!("  - Cache: {}", note.as_str().unwrap())), "{name}: {note}");
+        }
+    }
+    assert!(!rows.is_empty());
+}
+
+#[cfg(feature = "rustis")]
+#[test]
+fn a_protocol_that_the_only_driver_does_not_speak_is_told_before_any_work() {
+    for driver in ["rustis", "rustis-pool"] {
+        for arguments in [&["load", "GET", "__key__"][..], &["publish", "-n", "1"], &["subscribe"]] {
+            let named = [&arguments[..1], &["--target", "process", "--driver", driver], &arguments[1..]].concat();
+            let (code, out, error) = output(&mut rcb(&named));
+            assert_eq!(code, Some(2), "{named:?}: {error}");
+            let wanted = format!("{driver}: unsupported: this client speaks RESP3 only; give --resp 3, or another driver");
+            assert!(error.contains(&wanted) && !error.contains("target:") && out.is_empty(), "{named:?}: {error}");
+        }
+    }
+}
+
 #[test]
 fn help_has_examples_and_every_verb() {
     let (code, text, _) = output(&mut rcb(&["--help"]));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use redis_client_bench::drivers::{DRIVERS, Kind, Resp, Servers, Settings, Topology};
+use redis_client_bench::drivers::{DRIVERS, Kind, Resp, Servers, Settings, Topology, find};
 use redis_client_bench::net::Connection;
 use redis_client_bench::resp::Command;
 use redis_client_bench::target::audit::Auditor;
@@ -51,11 +51,17 @@ async fn run(name: &str, servers: &Servers, guard: &common::Guard, resp: Resp, p
     start(name, against, &settings, plan, &mut |_| {}).unwrap().await
 }
 
-/// Nothing but what had to be.
+/// Nothing but what had to be, in order.
 fn assert_exact(what: &str, outcome: &Outcome, plan: &Plan) {
+    assert_complete(what, outcome, plan);
+    assert_eq!(outcome.tally.reordered, 0, "{what}: {outcome:?}");
+}
+
+/// Nothing but what had to be, in any order.
+fn assert_complete(what: &str, outcome: &Outcome, plan: &Plan) {
     let wanted = plan.messages.unwrap() * plan.subscriptions();
     assert_eq!((outcome.tally.received, outcome.tally.expected()), (wanted, wanted), "{what}: {outcome:?}");
-    assert!(!outcome.is_unsound() && !outcome.is_lossy() && outcome.tally.reordered == 0, "{what}: {outcome:?}");
+    assert!(!outcome.is_unsound() && !outcome.is_lossy(), "{what}: {outcome:?}");
     assert_eq!((outcome.strays.foreign, outcome.unanswered, outcome.subscriptions), (0, 0, plan.subscriptions()), "{what}: {outcome:?}");
     assert_eq!(outcome.measured, wanted, "{what}");
     assert_eq!(outcome.latency.as_ref().map(|latency| latency.count), Some(wanted), "{what}");
@@ -76,7 +82,11 @@ async fn every_driver_and_kind(servers: &Servers, guard: &common::Guard, distrib
                     }
                     let what = format!("{} {kind} {resp:?} batch {batch} on a {}", driver.name, servers.topology);
                     let outcome = run(driver.name, servers, guard, resp, &plan).await.unwrap_or_else(|failure| panic!("{what}: {failure}"));
-                    assert_exact(&what, &outcome, &plan);
+                    assert_complete(&what, &outcome, &plan);
+                    // rustis 0.27.2 sends each PUBLISH of its typed call to another node of a cluster, as its notes say.
+                    let scatters =
+                        driver.client == "rustis" && servers.topology == Topology::Cluster && kind != Kind::Sharded && batch == 1;
+                    assert!(scatters || outcome.tally.reordered == 0, "{what}: {outcome:?}");
                     let counted = servers.topology == Topology::Standalone || kind == Kind::Sharded;
                     assert_eq!(outcome.given, counted.then_some(outcome.tally.received), "{what}");
                     if distribute && kind != Kind::Sharded {
@@ -401,7 +411,7 @@ fn burst_plan(mode: Mode, kind: Kind) -> burst::Plan {
 }
 
 async fn burst(name: &str, servers: &Servers, guard: &common::Guard, plan: &burst::Plan, times: usize) -> Result<Vec<Burst>, Failure> {
-    let settings = Settings::default();
+    let settings = Settings { resp: find(name).unwrap().usual_resp(), ..Settings::default() };
     let mut auditor = Auditor::connect(guard.nodes().iter().map(|node| (node.role, node.endpoint.clone()))).await.unwrap();
     let mut publisher = burst::connect(name, Against { servers, nodes: guard.nodes() }, &settings, plan).unwrap().await?;
     let mut bursts = Vec::new();

@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
 
 use crate::compare::{Interval, median, ratio_of_pairs};
-use crate::drivers::{Driver, Error, Servers, Settings};
+use crate::drivers::{Driver, Error, Resp, Servers, Settings};
 use crate::measure::Usage;
 use crate::workload::commands::{Keyspace, Operation, Workload};
 use crate::workload::{CellWork, Work, closed_loop};
@@ -18,6 +18,8 @@ use crate::workload::{CellWork, Work, closed_loop};
 pub struct Tax {
     /// The driver.
     pub driver: String,
+    /// The protocol version of both sides.
+    pub resp: Resp,
     /// Time per operation of the cell over that of the hand-written loop.
     pub time: Interval,
     /// Client CPU per operation of the cell over that of the loop: less disturbed by other load than time is.
@@ -75,7 +77,7 @@ pub async fn tax<D: Driver>(servers: &Servers, settings: &Settings, callers: usi
     let workload = Workload { operation: Operation::Get, payload: PAYLOAD, fields: 0, keys: 1 };
     let keyspace = Keyspace::new(&workload, "calibrate");
     let result = tokio::select! {
-        result = rounds_of(&driver, &keyspace, callers, rounds, length) => result,
+        result = rounds_of(&driver, &keyspace, settings.resp, callers, (rounds, length)) => result,
         () = crate::interrupt::wait() => Err(Error::Client("interrupted".into())),
     };
     let removed = keyspace.remove(&driver).await;
@@ -84,7 +86,13 @@ pub async fn tax<D: Driver>(servers: &Servers, settings: &Settings, callers: usi
     removed.map(|()| tax)
 }
 
-async fn rounds_of<D: Driver>(driver: &D, keyspace: &Arc<Keyspace>, callers: usize, rounds: usize, length: Duration) -> Result<Tax, Error> {
+async fn rounds_of<D: Driver>(
+    driver: &D,
+    keyspace: &Arc<Keyspace>,
+    resp: Resp,
+    callers: usize,
+    (rounds, length): (usize, Duration),
+) -> Result<Tax, Error> {
     keyspace.prepare(driver).await?;
     keyspace.verify(driver).await?;
     let failed = |failure: crate::workload::Failure| Error::Client(failure.to_string());
@@ -122,6 +130,7 @@ async fn rounds_of<D: Driver>(driver: &D, keyspace: &Arc<Keyspace>, callers: usi
     let median_of = |values: Vec<f64>| median(&values);
     Ok(Tax {
         driver: D::DESCRIPTOR.name.to_owned(),
+        resp,
         time: interval(|side| side.ns_per_op)?,
         cpu: interval(|side| side.cpu_per_op)?,
         cell_allocs_per_op: median_of(allocs.iter().map(|(cell, _)| *cell).collect()),

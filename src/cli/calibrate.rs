@@ -77,7 +77,8 @@ impl Visit for Measure<'_> {
     fn visit<D: Driver>(self) -> Self::Output {
         let Self(runtime, servers, arguments) = self;
         let connections = D::DESCRIPTOR.most_connections.min(4);
-        let settings = Settings { connections: NonZeroUsize::new(connections).unwrap_or(NonZeroUsize::MIN), ..Settings::default() };
+        let connections = NonZeroUsize::new(connections).unwrap_or(NonZeroUsize::MIN);
+        let settings = Settings { connections, resp: D::DESCRIPTOR.usual_resp(), ..Settings::default() };
         let length = Duration::from_millis(arguments.round_ms.into());
         let rounds = arguments.rounds.into();
         let measuring = tax::<D>(servers, &settings, arguments.callers.into(), rounds, length);
@@ -205,6 +206,7 @@ fn render(report: &Report) -> String {
     }
     let mut tax = new(&[
         "driver",
+        "RESP",
         "time, cell / hand-written",
         "CPU, cell / hand-written",
         "allocs/op of both",
@@ -219,6 +221,7 @@ fn render(report: &Report) -> String {
             if undecided && !allocates { "undecided: more --rounds" } else { verdict(one.time.median <= TAX_WITHIN && !allocates) };
         tax.add_row([
             one.driver.clone(),
+            u8::from(one.resp).to_string(),
             one.time.to_string(),
             one.cpu.to_string(),
             format!("{:.2} / {:.2}", one.cell_allocs_per_op, one.hand_written_allocs_per_op),

@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 success, 1 a cell failed, 2 wrong usage or no target, 3 a regression was found, 130 interrupted.
 
+mod cache;
 mod calibrate;
 mod compare;
 mod drivers;
@@ -24,7 +25,7 @@ use serde::Serialize;
 use tokio::runtime::{Builder, Runtime};
 
 use self::load::outputs::Output;
-use crate::drivers::{Descriptor, find};
+use crate::drivers::{Descriptor, Resp, find};
 use crate::target::{Target, TargetArgs, TargetError, provide};
 
 const EXAMPLES: &str = "\
@@ -36,6 +37,7 @@ Examples:
   rcb subscribe --driver fred             whether every message is received, and how fast
   rcb publish -n 100000                   what batches, concurrency and a window do for publishing
   rcb compare redis@0.32.7 redis@1.8.1    whether a client got slower, with a verdict
+  rcb cache                               whether client-side caches forget what they must
   rcb calibrate                           how good the instrument is on this machine
 
 The sweeps themselves are Criterion benches: cargo bench --bench pipeline_window";
@@ -58,6 +60,8 @@ enum Verb {
     Subscribe(Box<subscribe::Arguments>),
     /// Publish n messages in several ways, to a subscriber that must get exactly these
     Publish(publish::Arguments),
+    /// Client-side caches: does each client forget what it must? Scenarios with every stale read counted
+    Cache(cache::Arguments),
     /// Measure the instrument: clock, timer, allocator, harness tax, and the floor against redis-benchmark
     Calibrate(calibrate::Arguments),
     /// Send a mix of commands through a client: closed loop or at a set rate, every command counted, timed and checked
@@ -84,6 +88,7 @@ pub fn run() -> ExitCode {
         Verb::Target(arguments) => target::run(&arguments),
         Verb::Subscribe(arguments) => subscribe::run(&arguments),
         Verb::Publish(arguments) => publish::run(&arguments),
+        Verb::Cache(arguments) => cache::run(&arguments),
         Verb::Calibrate(arguments) => calibrate::run(&arguments),
         Verb::Load(arguments) => load::run(&arguments),
         Verb::Compare(arguments) => compare::run(&arguments),
@@ -140,6 +145,12 @@ fn named_drivers<'a>(names: impl IntoIterator<Item = &'a str>, repeat: &str) -> 
         drivers.push(driver);
     }
     Ok(drivers)
+}
+
+/// Whether `driver` speaks the version of `--resp`.
+fn check_resp(driver: &Descriptor, resp: Resp) -> Result<(), String> {
+    let hint = u8::from(driver.usual_resp());
+    driver.check_resp(resp).map_err(|error| format!("{}: {error}; give --resp {hint}, or another driver", driver.name))
 }
 
 /// Why `driver` can't have so many connections.

@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 
 use super::limits::parse_time;
-use super::{Failure, Outcome, json_file, named_drivers, print, runtime, save_json, too_many_connections};
+use super::{Failure, Outcome, check_resp, json_file, named_drivers, print, runtime, save_json, too_many_connections};
 use crate::drivers::{DRIVERS, Descriptor, Kind, Profile, Resp, Settings, Strategy, Topology, find};
 use crate::interrupt::{EXIT_INTERRUPTED, Graceful, interrupted};
 use crate::measure::{self, Environment};
@@ -137,10 +137,11 @@ impl Arguments {
         Ok(())
     }
 
-    /// Whether the named drivers are there, each once, and can have so many connections.
+    /// Whether the named drivers are there, each once, speak the protocol, and can have so many connections.
     fn check_named(&self) -> Result<(), String> {
         let names = self.drivers.iter().map(String::as_str);
         for driver in named_drivers(names, ", and give --repeat for more rounds")? {
+            check_resp(driver, self.resp)?;
             if let Some(reason) = too_many_connections(driver, self.connections) {
                 return Err(format!("{reason}; give --connections {} or another driver", driver.most_connections));
             }
@@ -151,7 +152,8 @@ impl Arguments {
     /// The drivers to be measured on `topology`.
     fn drivers(&self, topology: Topology) -> Result<Vec<&'static Descriptor>, String> {
         if self.drivers.is_empty() {
-            return Ok(DRIVERS.iter().filter(|driver| driver.runs_on(topology) && driver.resp.contains(&self.resp)).collect());
+            // Those that can't are rows that say so.
+            return Ok(DRIVERS.iter().filter(|driver| driver.runs_on(topology)).collect());
         }
         let named = self.drivers.iter().map(|name| find(name).map_err(|error| error.to_string()));
         named
@@ -160,9 +162,6 @@ impl Arguments {
                 let name = driver.name;
                 if !driver.runs_on(topology) {
                     return Err(format!("{name} does not run on a {topology} target"));
-                }
-                if !driver.resp.contains(&self.resp) {
-                    return Err(format!("{name} does not speak RESP{}", u8::from(self.resp)));
                 }
                 Ok(driver)
             })

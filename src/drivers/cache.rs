@@ -86,7 +86,8 @@ pub enum Served {
 pub struct CachedRead<B> {
     /// The value, `None` for nil.
     pub value: Option<B>,
-    /// Where it came from, as the driver found out (see [`at_once`]).
+    /// Where it came from. With [`CountedBy::Client`] for [`CacheSupport::reads`] the driver infers it, and a miss may be told as a hit
+    /// (see [`at_once`]); else it is certain.
     pub served: Served,
 }
 
@@ -150,8 +151,9 @@ pub trait ClientCache: Sized {
 /// say themselves whether a read was a hit.
 ///
 /// A hit is always told as one. A miss is taken for a hit when its reply is there already as its caller first looks for it, because
-/// the kernel took the caller off its core in between: on two cores that befell none to 16 of a million misses. So the counts of a run are the
-/// client's own and the server's, and these reads are the difference.
+/// the kernel took the caller off its core in between: on two idle cores that befell none to 16 of a million misses, on the same two while compilers
+/// wanted them, in a debug build, up to 16 of 56. So the counts of a run are the client's own and the server's, never the sum of these; the difference of
+/// the two says how many were told wrong.
 pub async fn at_once<T>(read: impl Future<Output = T> + Send) -> (T, Served) {
     let mut read = std::pin::pin!(read);
     let mut polls = 0_u32;

@@ -1,6 +1,6 @@
 //! What a driver says of itself, before anything is connected.
 
-use super::{CacheSupport, PubSub, Resp, ResponseTimeout, Settings, Topology};
+use super::{CacheSupport, Error, PubSub, Resp, ResponseTimeout, Settings, Topology};
 
 /// What one explicit pipeline may hold on a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,5 +82,43 @@ impl Descriptor {
     #[must_use]
     pub fn runs_on(&self, topology: Topology) -> bool {
         self.topologies.contains(&topology)
+    }
+
+    /// Whether the client speaks `resp`.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] with what it speaks instead.
+    pub fn check_resp(&self, resp: Resp) -> Result<(), Error> {
+        match resp {
+            _ if self.resp.contains(&resp) => Ok(()),
+            Resp::V2 => Err(Error::Unsupported("this client speaks RESP3 only")),
+            Resp::V3 => Err(Error::Unsupported("this client speaks RESP2 only")),
+        }
+    }
+
+    /// The protocol version where nobody asks for one: that of [`Settings::default`], or else the only one that the client speaks.
+    #[must_use]
+    pub fn usual_resp(&self) -> Resp {
+        let usual = Settings::default().resp;
+        if self.resp.contains(&usual) { usual } else { self.resp.first().copied().unwrap_or(usual) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drivers::DRIVERS;
+
+    #[test]
+    fn the_usual_version_is_one_that_the_client_speaks() {
+        for driver in DRIVERS {
+            driver.check_resp(driver.usual_resp()).unwrap();
+            for resp in [Resp::V2, Resp::V3] {
+                assert_eq!(driver.check_resp(resp).is_ok(), driver.resp.contains(&resp), "{}", driver.name);
+            }
+        }
+        let new = Descriptor { resp: &[Resp::V3], ..DRIVERS[0] };
+        assert_eq!((DRIVERS[0].usual_resp(), new.usual_resp()), (Resp::V2, Resp::V3));
+        assert_eq!(new.check_resp(Resp::V2).unwrap_err().to_string(), "unsupported: this client speaks RESP3 only");
     }
 }

@@ -4,9 +4,10 @@ use serde::Deserialize;
 
 use super::BenchConfig;
 use super::config::{all_differ, check_drivers};
-use crate::drivers::{Descriptor, Kind, Topology, find};
+use crate::drivers::{Descriptor, Kind, Settings, Topology, find};
 use crate::workload::pubsub::burst::Mode;
 use crate::workload::pubsub::message::{HEADER, LARGEST};
+use crate::workload::runs_on;
 
 /// The bench `publish`, on a standalone server.
 #[derive(Clone, Debug, Deserialize)]
@@ -145,7 +146,8 @@ pub fn publish(config: &BenchConfig) -> Vec<PubSubCell> {
     for &payload in &publish.payloads {
         for (mode, parameter) in publish.modes() {
             for driver in publish.drivers.iter().filter_map(|name| find(name).ok()) {
-                let unsupported = (!driver.runs_on(Topology::Standalone)).then(|| "this driver is for a cluster only".to_owned());
+                let settings = Settings { resp: config.connection.resp, ..Settings::default() };
+                let unsupported = runs_on(driver, &settings, Topology::Standalone).err().map(|error| error.to_string());
                 let group = format!("publish-{payload}B");
                 cells.push(PubSubCell { group, parameter: parameter.clone(), driver, doing: Doing::Publish(mode), payload, unsupported });
             }
@@ -200,6 +202,22 @@ mod tests {
         names.sort();
         names.dedup();
         assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn a_client_that_does_not_speak_the_protocol_is_a_row_that_says_so() {
+        if find("rustis").is_err() {
+            return;
+        }
+        let reasons = |resp: &str| {
+            let text = SHIPPED.replace("\"deadpool-redis\"", "\"rustis\"").replacen("resp = 2 ", &format!("resp = {resp} "), 1);
+            let config = BenchConfig::parse(&text.replace("[\"raw\", \"redis-rs\", \"fred\"]", "[\"rustis\"]"), "bench.toml").unwrap();
+            let cells = publish(&config).into_iter().chain(subscribe(&config)).filter(|cell| cell.driver.name == "rustis");
+            cells.map(|cell| cell.unsupported).collect::<Vec<_>>()
+        };
+        let (with_2, with_3) = (reasons("2"), reasons("3"));
+        assert!(with_2.len() > 4 && with_2.iter().all(|reason| reason.as_ref().is_some_and(|reason| reason.contains("RESP3 only"))));
+        assert!(with_3.len() == with_2.len() && with_3.iter().all(Option::is_none), "{with_3:?}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ fn changed(from: &str, to: &str) -> String {
 }
 
 // Its texts list the drivers of a whole build.
-#[cfg(all(feature = "redis-rs", feature = "fred", feature = "deadpool-redis", feature = "bb8-redis"))]
+#[cfg(all(feature = "redis-rs", feature = "fred", feature = "deadpool-redis", feature = "bb8-redis", feature = "rustis"))]
 #[test]
 fn every_mistake_gets_a_clear_sentence() {
     let mistakes = [
@@ -65,7 +65,7 @@ fn a_file_that_is_not_there_is_named_with_the_variable() {
     assert!(error.contains("/nowhere/bench.toml") && error.contains("RCB_CONFIG"), "{error}");
 }
 
-#[cfg(all(feature = "redis-rs", feature = "fred", feature = "deadpool-redis", feature = "bb8-redis"))]
+#[cfg(all(feature = "redis-rs", feature = "fred", feature = "deadpool-redis", feature = "bb8-redis", feature = "rustis"))]
 #[test]
 fn the_shipped_file_sweeps_what_it_promises() {
     let config = BenchConfig::parse(SHIPPED, "bench.toml").unwrap();

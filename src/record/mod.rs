@@ -12,6 +12,7 @@ mod measurement;
 pub mod publish;
 pub mod pubsub;
 mod read;
+pub mod scenarios;
 pub mod subscribe;
 mod summary;
 

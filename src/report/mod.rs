@@ -4,6 +4,7 @@ pub mod comparison;
 pub mod history;
 pub mod load;
 pub mod pubsub;
+pub mod scenarios;
 mod table;
 
 pub(crate) use table::lines;

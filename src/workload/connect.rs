@@ -38,9 +38,7 @@ pub fn runs_on(driver: &Descriptor, settings: &Settings, topology: Topology) -> 
     if batches && settings.scope == Scope::PerConnection && !driver.tells_connections {
         return Err(Error::Unsupported("a window per connection: this pool does not say which connection it uses"));
     }
-    if !driver.resp.contains(&settings.resp) {
-        return Err(Error::Unsupported("this client does not speak that RESP version"));
-    }
+    driver.check_resp(settings.resp)?;
     match (strategy, topology) {
         (_, Topology::Standalone) if !driver.runs_on(Topology::Standalone) => {
             Err(Error::Unsupported("this driver is for a cluster only; the target is a standalone server"))

@@ -7,14 +7,14 @@ use redis_client_bench::net::Endpoint;
 use redis_client_bench::workload::runs_on;
 
 use super::common;
-use super::support::{Server, executed, load, more, only};
+use super::support::{Server, executed, load, more, only, resp_of};
 
 /// Neither a multiple of the callers nor of a pipeline.
 const COMMANDS: u64 = 10_003;
 
 fn drivers(topology: Topology, strategy: Strategy) -> Vec<&'static Descriptor> {
-    let settings = Settings { strategy, ..Settings::default() };
-    let found: Vec<_> = DRIVERS.iter().filter(|driver| runs_on(driver, &settings, topology).is_ok()).collect();
+    let settings = |driver: &Descriptor| Settings { strategy, resp: driver.usual_resp(), ..Settings::default() };
+    let found: Vec<_> = DRIVERS.iter().filter(|driver| runs_on(driver, &settings(driver), topology).is_ok()).collect();
     assert!(found.len() >= 2, "{topology} {strategy}");
     found
 }
@@ -24,7 +24,7 @@ fn counts_are_exact(endpoints: &[Endpoint], driver: &str, flags: &[&str], comman
     let urls: Vec<String> = endpoints.iter().map(ToString::to_string).collect();
     let urls = urls.join(",");
     let before = executed(endpoints);
-    let common = ["--url", &urls, "--driver", driver, "-n", "10003", "-c", "50", "-r", "500"];
+    let common = ["--url", &urls, "--driver", driver, "--resp", resp_of(driver), "-n", "10003", "-c", "50", "-r", "500"];
     let (code, out, error, json) = load(&[&common, flags, command].concat());
     let case = format!("{driver} {flags:?}: {out} {error}");
     let run = only(&json);
@@ -76,7 +76,9 @@ fn drivers_take_turns_and_end_in_one_table_with_a_share_of_raw() {
     let names: Vec<&str> = DRIVERS.iter().map(|driver| driver.name).filter(|name| *name != "redis-rs-cluster").collect();
     let server = Server::start(&[]);
     let list = names.join(",");
-    let flags = ["-p", &server.port(), "--driver", &list, "-n", "503", "-c", "4", "--rounds", "2", "-r", "50", "-t", "ping,get"];
+    // All of them speak RESP3.
+    let flags =
+        ["-p", &server.port(), "--driver", &list, "--resp", "3", "-n", "503", "-c", "4", "--rounds", "2", "-r", "50", "-t", "ping,get"];
     let (code, out, error, json) = load(&flags);
     let runs = json["runs"].as_array().unwrap();
     assert_eq!((code, runs.len()), (Some(0), names.len() * 4), "{out} {error}");

@@ -1,6 +1,6 @@
 //! Errors that stop a run, and errors that are counted.
 
-use super::support::{Server, executed, load, more, only};
+use super::support::{Server, executed, load, more, only, resp_of};
 
 /// SET makes strings of which INCR makes nothing.
 const HALF: [&str; 4] = ["--cmd", "SET __key__ abc", "--cmd", "INCR __key__"];
@@ -12,7 +12,7 @@ fn errors_that_are_counted_are_in_the_summary_by_kind_and_in_the_servers_count()
     for driver in redis_client_bench::drivers::DRIVERS.iter().filter(|driver| driver.name != "redis-rs-cluster") {
         let before = executed(&endpoints);
         let flags = ["-p", &server.port(), "--driver", driver.name, "-n", "2001", "-r", "1", "-c", "5", "--continue-on-error"];
-        let (code, out, error, json) = load(&[&flags[..], &HALF].concat());
+        let (code, out, error, json) = load(&[&flags[..], &["--resp", resp_of(driver.name)], &HALF].concat());
         let case = format!("{}: {out} {error}", driver.name);
         let run = only(&json);
         assert_eq!((code, run["status"].as_str()), (Some(0), Some("done")), "{case}");
@@ -39,6 +39,7 @@ fn the_first_error_ends_with_exit_1_a_summary_and_a_record() {
         for budget in ["1000000", "1"] {
             let before = executed(&endpoints);
             let flags = ["-p", &server.port(), "--driver", driver.name, "-n", budget, "-r", "1", "-c", "5", "--prefill"];
+            let flags = [&flags[..], &["--resp", resp_of(driver.name)]].concat();
             let (code, out, error, json) = load(&[&flags[..], &["EVAL", "return redis.error_reply('SAD story')", "0"]].concat());
             let case = format!("{} -n {budget}: {out} {error}", driver.name);
             let run = only(&json);

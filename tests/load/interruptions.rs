@@ -5,7 +5,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use redis_client_bench::drivers::DRIVERS;
 
-use super::support::{Server, executed, more, once_under_way, only, rcb, send};
+use super::support::{Server, executed, more, once_under_way, only, rcb, resp_of, send};
 
 /// A run with `flags` that is interrupted once it is under way.
 fn interrupted_count_is_exact(server: &Server, driver: &str, flags: &[&str]) {
@@ -15,7 +15,7 @@ fn interrupted_count_is_exact(server: &Server, driver: &str, flags: &[&str]) {
     let (file, port) = (path.to_str().unwrap(), server.port());
     let before = executed(&endpoints);
     let arguments = ["-p", &port, "--driver", driver, "-c", "20", "-r", "100", "--test-time", "60s", "--json-out-file", file];
-    let mut command = rcb(&[&arguments, flags, &["SET", "__key__", "__data__"]].concat());
+    let mut command = rcb(&[&arguments[..], &["--resp", resp_of(driver)], flags, &["SET", "__key__", "__data__"]].concat());
     let (code, out, error) = once_under_way(&mut command, |child| send(child, Signal::SIGINT));
     let case = format!("{driver} {flags:?}: {out} {error}");
     let json: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();

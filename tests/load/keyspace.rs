@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis_client_bench::drivers::{Command, Commands, Driver, Reply, Servers, Settings, Value, raw::Raw};
+use redis_client_bench::drivers::{Command, Commands, Driver, Reply, Servers, Settings, Value, find, raw::Raw};
 use redis_client_bench::workload::load::engine::{Ended, Job};
 use redis_client_bench::workload::load::loader::open;
 use redis_client_bench::workload::mix::{CommandSpec, DataSize, Mix, MixOptions};
@@ -57,7 +57,8 @@ async fn load(servers: &Servers, driver: &str, seed: u64, pipeline: usize) {
         verify: true,
         patience: Duration::from_secs(30),
     };
-    let loader = open(driver, servers, &Settings::default()).unwrap().await.unwrap();
+    let settings = Settings { resp: find(driver).unwrap().usual_resp(), ..Settings::default() };
+    let loader = open(driver, servers, &settings).unwrap().await.unwrap();
     let outcome = loader.run(&mix, &job, 2, Box::new(|_| {})).await.unwrap();
     assert_eq!((outcome.ended, outcome.total.done()), (Ended::Done, 3_001), "{driver}");
     loader.close().await;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use redis_client_bench::drivers::find;
 use redis_client_bench::net::{Connection, Endpoint};
 use redis_client_bench::resp::{self, Resp, Value};
 use serde_json::Value as Json;
@@ -134,6 +135,14 @@ pub fn once_under_way(command: &mut Command, then: impl FnOnce(&Child)) -> (Opti
     let mut out = String::new();
     child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
     (child.wait().unwrap().code(), out, text)
+}
+
+/// For `--resp`: the version that the driver called `name` has where nobody asks for one.
+pub fn resp_of(name: &str) -> &'static str {
+    match find(name).unwrap().usual_resp() {
+        Resp::V2 => "2",
+        Resp::V3 => "3",
+    }
 }
 
 /// The only run of a record.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::args::{Arguments, Window};
-use crate::cli::{named_drivers, too_many_connections};
+use crate::cli::{check_resp, named_drivers, too_many_connections};
 use crate::drivers::{DRIVERS, Descriptor, PipelineReach, Scope, Settings, Strategy, Topology, find};
 use crate::record::load::Asked;
 use crate::record::{Runtime, RuntimeFlavour};
@@ -336,8 +336,13 @@ fn subjects(arguments: &Arguments) -> Result<Vec<Subject>, String> {
     if arguments.scope == Scope::PerConnection && !matches!(arguments.window, Some(Window::Idle | Window::After(_))) {
         return Err("--scope is about a pipeline window; give --window with a time, or idle".to_owned());
     }
+    let drivers = named_drivers(names, "")?;
+    // Beside others it is a row that says so.
+    if let [only] = drivers[..] {
+        check_resp(only, arguments.resp)?;
+    }
     let mut subjects: Vec<Subject> = Vec::new();
-    for driver in named_drivers(names, "")? {
+    for driver in drivers {
         if let Some(asked) = arguments.connections
             && let Some(reason) = too_many_connections(driver, asked)
         {

@@ -12,7 +12,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 
 use super::limits::{allow_files, allow_memory, parse_time};
-use super::{Failure, Outcome, json_file, named_drivers, print, runtime, save_json};
+use super::{Failure, Outcome, check_resp, json_file, named_drivers, print, runtime, save_json};
 use crate::drivers::{Kind, Profile, Resp, Settings, Topology};
 use crate::interrupt::{EXIT_INTERRUPTED, Graceful, interrupted};
 use crate::measure::{self, Environment};
@@ -193,6 +193,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     plan.check().map_err(Failure::Usage)?;
     let names = arguments.drivers.iter().map(String::as_str);
     let mut drivers = named_drivers(names, ", and give --rounds for more turns").map_err(Failure::Usage)?;
+    drivers.iter().try_for_each(|driver| check_resp(driver, arguments.resp)).map_err(Failure::Usage)?;
     let json = json_file(arguments.json_out_file.as_deref())?;
     let subscribers = plan.subscriptions().div_ceil(u64::from(plan.channels_per_subscriber));
     let clients = subscribers + u64::from(plan.publishers) + OTHER_FILES;

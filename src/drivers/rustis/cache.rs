@@ -8,14 +8,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use moka::notification::RemovalCause;
 use rustis::cache::{Cache, CacheBuilder, CacheStore, CachedValue, MokaStore};
-use rustis::commands::ClientTrackingOptions;
+use rustis::commands::{ClientTrackingOptions, ClientTrackingStatus, ConnectionCommands};
 use rustis::resp::{BulkString, RefBulkString};
 
 use super::client::Rustis;
 use super::connect::{self, Closer};
 use crate::drivers::{
     CacheCounts, CacheMode, CacheSettings, CacheSupport, Cached, CachedRead, Capacity, Commands, CountedBy, Error, Resp, Served, Servers,
-    Settings, Units,
+    Settings, Topology, Units,
 };
 
 /// What the crate can cache.
@@ -38,12 +38,14 @@ pub(super) const SUPPORT: CacheSupport = CacheSupport {
         "When it is full a key that is read less often than the one that would go for it is not kept (moka's TinyLFU): that counts as an eviction too.",
         "moka evicts and expires in batches, some time after the store outgrew its size or the entry its age: these counts lag. What a flush of the whole cache drops is counted as invalidations, as it is swept.",
         "A hit builds the GET as a miss would, to look it up by its bytes, and copies the value out of the cache. A task-local of ours tells a hit from a miss.",
+        "The marks of invalidated keys that are not read again stay in its memory for ever, in broadcast mode those of all keys that anybody writes.",
         "With NOLOOP it goes on serving what this client overwrote itself, until the entry is too old: a write changes nothing in its cache.",
         "FLUSHALL and FLUSHDB leave it as it is: the server tells them by a nil in place of keys, which it reads as no keys.",
         "While its connection is down it goes on serving what it holds; it drops all when it is connected again, after 1 s and more.",
+        "Of two readers of one key that both miss while it changes, the later may store the old value after the other has stored the new and cleared the record that would have stopped it: it is served until the key's next change or its age. Seen with 0.27.2 in 6 of 20,000 writes of keys that 16 callers read.",
         "With a prefix it caches what else is read too, of which the server tells it nothing.",
         "Invalidations that nobody takes are held up to 8 MiB, in either profile; beyond, it drops the oldest and the whole cache.",
-        "On a cluster it tracks on every node, and for that connects to the replicas too.",
+        "On a cluster it tracks on every node, and for that connects to the replicas too. It sends these CLIENT TRACKING twice, and a prefix is refused the second time; the driver has it connect to them before. In broadcast mode the replicas tell of each write too, so a key can be dropped twice.",
         "The crate's cache never lets its client go; the driver closes it by QUIT and a reconnection policy that ends then.",
     ],
 };
@@ -160,6 +162,12 @@ impl RustisCached {
         let closer = Arc::new(Closer::new(client.clone(), closing));
         let counters = Arc::<Counters>::default();
         let store = Counted::new(keys, options.ttl.unwrap_or(SHIPPED_TTL), counters.clone());
+        if servers.topology == Topology::Cluster && !options.prefix.is_empty() {
+            // The first command for all nodes has the crate connect to the replicas, and replay there what it records of a connection's state,
+            // that very command with it, before it sends it: a prefix is refused the second time, and nothing else would be.
+            connect::limited(async { Ok(client.client_tracking(ClientTrackingStatus::Off, ClientTrackingOptions::default()).await?) })
+                .await?;
+        }
         let cache = Cache::with_store(client.clone(), store, tracking);
         let cache = connect::limited(async { Ok(cache.await?) }).await?;
         Ok(Self { cache, driver: Rustis(client), counters, closer })

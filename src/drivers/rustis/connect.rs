@@ -100,11 +100,15 @@ fn tls(_: &Endpoint) -> Result<ServerConfig, Error> {
     Err(Error::Unsupported("built without the feature `tls`"))
 }
 
-/// Bounds the opening of all connections.
-pub async fn limited<T>(connecting: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    match tokio::time::timeout(CONNECT_LIMIT, connecting).await {
-        Ok(result) => result,
-        Err(_) => Err(Error::Connection(format!("no connection within {CONNECT_LIMIT:?}"))),
+/// Bounds the opening of all connections. Boxed before anything else: the crate's future has some 20 KiB, which every future around it would have
+/// too, several times in a debug build, and a thread's stack has 2 MiB.
+pub fn limited<T>(connecting: impl Future<Output = Result<T, Error>>) -> impl Future<Output = Result<T, Error>> {
+    let connecting = Box::pin(connecting);
+    async {
+        match tokio::time::timeout(CONNECT_LIMIT, connecting).await {
+            Ok(result) => result,
+            Err(_) => Err(Error::Connection(format!("no connection within {CONNECT_LIMIT:?}"))),
+        }
     }
 }
 

@@ -143,9 +143,7 @@ impl Plan {
         if !driver.runs_on(topology) {
             return Err(format!("{name} does not run on a {topology} target"));
         }
-        if !driver.resp.contains(&resp) {
-            return Err(format!("{name} does not speak RESP{}", u8::from(resp)));
-        }
+        driver.check_resp(resp).map_err(|error| format!("{name}: {error}"))?;
         if self.publish_only {
             return Ok(());
         }
