@@ -23,8 +23,13 @@ A stored record is the record as it was written. Its name holds the time, the ki
 Commit the folder: rcb history and rcb export read it.";
 
 /// The verbs that write a record, with the flag that names its file.
-const RUNS: [(&str, &str); 4] =
-    [("load", "--json-out-file"), ("publish", "--json-out-file"), ("subscribe", "--json-out-file"), ("compare", "--out")];
+const RUNS: [(&str, &str); 5] = [
+    ("load", "--json-out-file"),
+    ("publish", "--json-out-file"),
+    ("subscribe", "--json-out-file"),
+    ("cache", "--json-out-file"),
+    ("compare", "--out"),
+];
 
 /// How long a run that is interrupted may take to end.
 const LONGEST_END: Duration = Duration::from_secs(60);
@@ -35,7 +40,7 @@ pub struct Arguments {
     /// Folder of the stored records; made if it is not there
     #[arg(long, value_name = "FOLDER", default_value = "results")]
     results: PathBuf,
-    /// Records to store; or load, publish, subscribe or compare with its arguments, to run it and store what it gave
+    /// Records to store; or load, publish, subscribe, cache or compare with its arguments, to run it and store what it gave
     #[arg(required = true, value_name = "RECORD | VERB …", trailing_var_arg = true, allow_hyphen_values = true)]
     what: Vec<OsString>,
 }

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::BadConfig;
 use crate::record::comparison::{What, WorkloadPlan};
+use crate::workload::pubsub::message::HEADER;
 
 /// The section `[compare]` of `bench.toml`. The other sections are the benches'.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -57,6 +58,9 @@ pub(super) fn check(workloads: &[WorkloadPlan]) -> Result<(), String> {
         let numbers = [workload.callers, workload.pipeline, workload.payload, workload.fields, workload.keys];
         if numbers.iter().any(|number| *number == 0 || *number > MOST) || workload.batch == 0 {
             return wrong("callers, pipeline, payload, fields, keys and batch are 1 to 1048576");
+        }
+        if workload.command == What::Receive && workload.payload < HEADER {
+            return wrong("a message has 48 bytes at least, for its header");
         }
         if workload.command == What::Receive && (workload.callers > 1 || workload.pipeline > 1) {
             return wrong("receiving has one subscriber and its publisher's batch; leave out callers and pipeline");
@@ -117,6 +121,7 @@ mod tests {
             ("[[compare.workload]]\nname = \"a\"\ncommand = \"get\"\ncaller = 1\n", "unknown field `caller`"),
             ("[[compare.workload]]\nname = \"a\"\ncommand = \"get\"\ncallers = 0\n", "1 to"),
             ("[[compare.workload]]\nname = \"a\"\ncommand = \"receive\"\ncallers = 2\n", "one subscriber"),
+            ("[[compare.workload]]\nname = \"a\"\ncommand = \"receive\"\npayload = 47\n", "48 bytes"),
             ("[[compare.workload]]\nname = \"a\"\ncommand = \"get\"\n[[compare.workload]]\nname = \"a\"\ncommand = \"set\"\n", "two of"),
         ] {
             let error = told(wrong);

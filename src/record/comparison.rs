@@ -61,6 +61,8 @@ pub struct Asked {
     pub time_ns: u64,
     /// Warm-up before each, nanoseconds.
     pub warm_up_ns: u64,
+    /// When an operation without a reply was given up, nanoseconds.
+    pub patience_ns: u64,
     /// Longest time of the session for each workload, nanoseconds.
     pub max_time_ns: u64,
     /// What verdicts are held to.
@@ -513,6 +515,7 @@ pub(crate) mod tests {
             seed: 1,
             time_ns: 500_000_000,
             warm_up_ns: 0,
+            patience_ns: 10_000_000_000,
             max_time_ns: 60_000_000_000,
             verdicts: compare::Settings::default(),
             pinned: None,

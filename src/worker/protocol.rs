@@ -237,9 +237,6 @@ pub struct Measured {
     /// Largest resident set of the worker, bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_memory: Option<u64>,
-    /// All latencies as an HdrHistogram, V2 compressed and in Base64.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hdr: Option<String>,
 }
 
 impl ServersRequest {

@@ -12,9 +12,8 @@ use super::protocol::{
     Answer, GO, LONGEST_LINE, Measured, OperationRequest, PASSWORD, Ready, Request, ServersRequest, TlsRequest, VERSION,
 };
 use crate::drivers::{Descriptor, Servers, Settings, Topology, find};
-use crate::measure::{peak_memory, reset_peak_memory};
+use crate::measure::{Latency, peak_memory, reset_peak_memory};
 use crate::net::{Endpoint, Secret, TlsOptions};
-use crate::record::load::Distribution;
 use crate::record::{CellSettings, RuntimeFlavour};
 use crate::workload::commands::{self, Keyspace};
 use crate::workload::timed::{NotOpened, Operation, Task, Timed, Worker, open};
@@ -113,7 +112,7 @@ fn perform(order: &Order, request: &Request, worker: &mut dyn Worker, lines: &mu
 }
 
 fn measured(timed: &Timed) -> Measured {
-    let distribution = timed.latencies.as_ref().map(Distribution::of).unwrap_or_default();
+    let latency = timed.latencies.as_ref().and_then(Latency::of);
     let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     Measured {
         operations: timed.operations,
@@ -122,11 +121,10 @@ fn measured(timed: &Timed) -> Measured {
         system_ns: nanos(timed.client.system),
         allocations: timed.client.allocations.map(|allocations| allocations.count),
         allocated_bytes: timed.client.allocations.map(|allocations| allocations.bytes),
-        p50_ns: distribution.latency.map(|latency| latency.p50_ns),
-        p99_ns: distribution.latency.map(|latency| latency.p99_ns),
-        max_ns: distribution.latency.map(|latency| latency.max_ns),
+        p50_ns: latency.map(|latency| latency.p50_ns),
+        p99_ns: latency.map(|latency| latency.p99_ns),
+        max_ns: latency.map(|latency| latency.max_ns),
         peak_memory: peak_memory(),
-        hdr: distribution.hdr,
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! The servers' count is left to whoever started the worker ([`run`](super::run) audits itself).
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use super::pubsub::burst::{Mode, Plan};
 use super::pubsub::engine::Against;
 use super::pubsub::flood::{self, Flood};
 use super::run::{Failure, together};
-use crate::drivers::{Command, Commands, Driver, Error, Kind, Publish, Servers, Settings, UnknownDriver, Visit};
+use crate::drivers::{Command, Commands, Driver, Error, Kind, Profile, Publish, Servers, Settings, UnknownDriver, Visit};
 use crate::measure::latency::histogram;
 use crate::measure::{Classes, Tally, Usage};
 use crate::target::{Node, Role};
@@ -89,7 +90,10 @@ pub enum NotOpened {
 
 impl From<Error> for NotOpened {
     fn from(error: Error) -> Self {
-        if matches!(error, Error::Unsupported(_)) { Self::Unsupported(error.to_string()) } else { Self::Failed(error.to_string()) }
+        match error {
+            Error::Unsupported(reason) => Self::Unsupported(reason.to_owned()),
+            other => Self::Failed(other.to_string()),
+        }
     }
 }
 
@@ -121,7 +125,8 @@ pub fn open<'a>(name: &str, servers: &'a Servers, settings: &'a Settings, task: 
                 kind: Kind::Channel,
                 channel: channel.clone(),
                 payload: *payload,
-                buffer: None,
+                // As all queues of `tuned`: never the limit.
+                buffer: if settings.profile == Profile::Tuned { NonZeroUsize::new(Settings::QUEUE_CAPACITY) } else { None },
                 patience: task.patience,
                 deadline: task.patience + LONGEST_FLOOD,
             };
@@ -130,6 +135,7 @@ pub fn open<'a>(name: &str, servers: &'a Servers, settings: &'a Settings, task: 
                 if burdened {
                     return Err(NotOpened::Unsupported("a burden is for commands".into()));
                 }
+                driver.pubsub.check_kind(servers.topology, settings.resp, Kind::Channel)?;
                 let nodes: Vec<Node> =
                     servers.endpoints.iter().map(|endpoint| Node { endpoint: endpoint.clone(), role: Role::Master }).collect();
                 let against = Against { servers, nodes: &nodes };

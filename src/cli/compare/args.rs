@@ -77,6 +77,9 @@ pub struct Arguments {
     /// Warm-up before each observation, left out of it
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "100ms", help_heading = "How long")]
     pub warm_up: Duration,
+    /// An operation that goes without its reply for so long is given up
+    #[arg(long, value_name = "TIME", value_parser = some_time, default_value = "10s", help_heading = "How long")]
+    pub patience: Duration,
     /// Decides the order of the subjects in each round [default: drawn, and recorded]
     #[arg(long, value_name = "SEED", help_heading = "How long")]
     pub seed: Option<u64>,

@@ -44,6 +44,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     // After the target, so that on Ctrl-C the servers are still there for removing the keys.
     let graceful = Graceful::register("interrupted; what was measured is kept", LONGEST_END);
     let mut notes = warnings(&environment);
+    notes.extend(plan.unequal());
     let spinner = if plan.asked.spinner { Some(Spinner::start().map_err(usage)?) } else { None };
     if arguments.pin || plan.asked.pinned.is_some() {
         plan.asked.pinned = pinned(&control, &target, &mut notes);

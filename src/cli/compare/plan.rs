@@ -63,6 +63,7 @@ impl Plan {
             seed: arguments.seed.unwrap_or_else(rand::random),
             time_ns: nanos(arguments.time),
             warm_up_ns: nanos(arguments.warm_up),
+            patience_ns: nanos(arguments.patience),
             max_time_ns: nanos(arguments.max_time),
             verdicts: compare::Settings {
                 metrics: if arguments.metrics.is_empty() { Metric::ALL.into() } else { arguments.metrics.iter().copied().collect() },
@@ -103,6 +104,16 @@ impl Plan {
         Ok(Self { contenders, workloads: record.workloads.clone(), asked: record.asked.clone(), older, resumed: Some(record) })
     }
 
+    /// What is not the same for all subjects though nobody asked for it.
+    pub fn unequal(&self) -> Option<String> {
+        let subjects: Vec<_> = self.contenders.iter().flatten().map(|contender| &contender.subject).collect();
+        let asked = subjects.iter().any(|subject| subject.name.contains("resp="));
+        let unlike = subjects.iter().any(|subject| subject.settings.resp != subjects[0].settings.resp);
+        let each =
+            || subjects.iter().map(|subject| format!("{} RESP{}", subject.name, subject.settings.resp)).collect::<Vec<_>>().join(", ");
+        (unlike && !asked).then(|| format!("not all speak the same protocol: {}; give each :resp=3 where that can be", each()))
+    }
+
     /// Whether the first two subjects are the same.
     pub fn is_against_itself(&self) -> bool {
         let names: Vec<_> = self.contenders.iter().flatten().map(|contender| &contender.subject.name).collect();
@@ -126,8 +137,14 @@ fn specs(names: &[&str]) -> Result<Vec<SubjectSpec>, String> {
 fn contend(specs: &[SubjectSpec], arguments: &Arguments) -> Result<Vec<Contender>, String> {
     let mut subjects = Vec::new();
     for spec in specs {
-        let settings = SettingsRequest::of(spec)?;
+        let mut settings = SettingsRequest::of(spec)?;
         let driver = spec.driver();
+        // As the driver ships, unless asked for: rustis speaks RESP3 only.
+        if let (Ok(known), false) = (find(&driver), spec.settings.contains_key("resp"))
+            && let Some(lowest) = known.resp.iter().min()
+        {
+            settings.resp = (*lowest).into();
+        }
         if spec.source == Source::Build {
             let known = find(&driver).map_err(|error| error.to_string())?;
             if let Some(asked) = std::num::NonZeroUsize::new(settings.connections)

@@ -22,8 +22,6 @@ use crate::workload::commands::{self, Keyspace, PREFIX};
 
 /// Longest that writing or removing the keys of a workload may take.
 const LONGEST_FILL: Duration = Duration::from_secs(60);
-/// Longest that an operation may go without its reply.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// A subject that failed so often in a row, and never gave figures, is not tried again.
 const ATTEMPTS: usize = 3;
 /// How often progress is told.
@@ -131,7 +129,7 @@ impl<'a> Session<'a> {
                 told = Instant::now();
                 tell!("{} rounds, {:.0} % of the time", self.fewest_rounds(), share.min(1.0) * 100.0);
             }
-            if self.older.is_none() && self.look(share) || share >= 1.0 {
+            if (self.older.is_none() && self.look(share)) || share >= 1.0 {
                 break;
             }
             self.save();
@@ -166,25 +164,35 @@ impl<'a> Session<'a> {
     fn round(&mut self, index: usize) -> bool {
         let Some(order) = self.active[index].orders.next() else { return true };
         let mut turns = Vec::with_capacity(order.len());
+        let mut unsupported = Vec::new();
         for place in order {
             let (subject, control) = self.active[index].places[place];
+            if unsupported.contains(&subject) {
+                continue;
+            }
             let Some(outcome) = self.observation(index, subject) else { return false };
             let name = &self.active[index].plan.name;
             let (measured, failed) = match outcome {
                 Ok(figures) => (Some(figures), None),
                 Err(failure) => {
-                    let reason = failure.to_string();
-                    tell!("{name}: {} gave no figures: {reason}", self.record.subjects[subject].name);
-                    if matches!(failure, Failure::Unsupported(_)) {
-                        let left_out = LeftOut { subject, workload: Some(name.clone()), unsupported: true, reason };
-                        self.record.left_out.push(left_out);
-                        // A statement, not a failed observation; the round is none.
-                        return true;
-                    }
+                    tell!("{name}: {}: {failure}", self.record.subjects[subject].name);
+                    let reason = match failure {
+                        Failure::Failed(reason) => reason,
+                        // A statement, not a failed observation.
+                        Failure::Unsupported(reason) => {
+                            self.record.left_out.push(LeftOut { subject, workload: Some(name.clone()), unsupported: true, reason });
+                            unsupported.push(subject);
+                            continue;
+                        }
+                    };
                     (None, Some(reason))
                 }
             };
             turns.push(Turn { subject, control, measured, failed });
+        }
+        if self.older.is_none() && unsupported.contains(&0) {
+            // Without its baseline it is no round.
+            return true;
         }
         let workload = self.active[index].plan.name.clone();
         if let Some(older) = &self.older {
@@ -216,7 +224,7 @@ impl<'a> Session<'a> {
             },
             time_ns: asked.time_ns,
             warm_up_ns: asked.warm_up_ns,
-            patience_ns: u64::try_from(PATIENCE.as_nanos()).unwrap_or(u64::MAX),
+            patience_ns: asked.patience_ns,
         };
         let cores = asked.pinned.as_ref().map(|pinned| pinned.workers.clone());
         let password = self.target.servers.first().password.as_ref();

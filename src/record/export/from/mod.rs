@@ -5,6 +5,7 @@ mod comparison;
 mod load;
 mod publish;
 mod pubsub;
+mod scenarios;
 mod subscribe;
 
 use super::sheet::{Entry, Figure, LeftOut, Name, Sheet};
@@ -22,6 +23,7 @@ impl Sheet {
             AnyRecord::Load(record) => load::sheet(path, record),
             AnyRecord::Publish(record) => publish::sheet(path, record),
             AnyRecord::Subscribe(record) => subscribe::sheet(path, record),
+            AnyRecord::Scenarios(record) => scenarios::sheet(path, record),
             AnyRecord::Comparison(record) => comparison::sheet(path, record),
         }
     }
