@@ -216,3 +216,30 @@ fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     print(&text);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every `rcb …` of a document in which lines end with a backslash, as a shell would split it.
+    fn commands(text: &str) -> Vec<Vec<String>> {
+        let joined = text.replace("\\\n", " ");
+        let lines = joined.lines().map(str::trim).filter(|line| line.starts_with("rcb "));
+        lines.filter_map(|line| shell_words::split(line.split(" >> ").next()?).ok()).collect()
+    }
+
+    #[test]
+    fn the_workflow_for_other_repositories_uses_flags_and_workloads_that_exist() {
+        let commands = commands(include_str!("../../docs/github-workflow.yml").replace("$MAX_REGRESSION", "5%").as_str());
+        assert_eq!(commands.len(), 2, "{commands:?}");
+        let mut verbs = commands.iter().map(|command| match Arguments::try_parse_from(command) {
+            Ok(arguments) => arguments.verb,
+            Err(error) => panic!("{command:?}: {error}"),
+        });
+        let Some(Verb::Compare(compare)) = verbs.next() else { panic!("{commands:?}") };
+        assert!(compare.max_regression.is_some() && compare.subjects.len() == 2);
+        let known = crate::plan::usual_workloads();
+        assert!(compare.workloads.iter().all(|name| known.iter().any(|workload| workload.name == *name)), "{:?}", compare.workloads);
+        assert!(matches!(verbs.next(), Some(Verb::Export(_))));
+    }
+}
