@@ -57,7 +57,7 @@ pub struct Wanted<'a> {
 /// The lines of a client, and what was left out of them, by record and reason.
 #[must_use]
 pub fn lines(sheets: &[Sheet], wanted: &Wanted<'_>) -> (Vec<Line>, Vec<String>) {
-    let mut lines: Vec<(Line, Vec<(String, String, f64)>)> = Vec::new();
+    let mut lines: Vec<(Line, Vec<Sample>)> = Vec::new();
     let mut left_out = Vec::new();
     for sheet in sheets {
         let entries: Vec<_> = sheet
@@ -74,7 +74,7 @@ pub fn lines(sheets: &[Sheet], wanted: &Wanted<'_>) -> (Vec<Line>, Vec<String>) 
             let server = sheet.targets.get(entry.target).map(server_text).unwrap_or_default();
             for &measure in wanted.measures {
                 let Some(figure) = entry.figure(measure) else { continue };
-                let sample = (entry.client_version.clone(), sheet.created.clone(), figure.value);
+                let sample = Sample { version: entry.client_version.clone(), created: sheet.created.clone(), value: figure.value };
                 let same = |line: &Line| {
                     line.name == entry.lineage && line.machine == sheet.machine && line.server == server && line.measure == measure
                 };
@@ -93,23 +93,28 @@ pub fn lines(sheets: &[Sheet], wanted: &Wanted<'_>) -> (Vec<Line>, Vec<String>) 
     (lines, left_out)
 }
 
-fn points(mut samples: Vec<(String, String, f64)>) -> Vec<Point> {
-    samples.sort_by(|a, b| by_version(&a.0, &b.0).then_with(|| a.1.cmp(&b.1)));
-    samples
-        .chunk_by(|a, b| a.0 == b.0)
-        .filter_map(|group| {
-            let values: Vec<f64> = group.iter().map(|(_, _, value)| *value).collect();
-            let (version, newest, _) = group.last()?;
-            Some(Point {
-                version: version.clone(),
-                sessions: group.len(),
-                value: median(&values),
-                lowest: values.iter().copied().fold(f64::INFINITY, f64::min),
-                highest: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-                newest: newest.clone(),
-            })
+/// One session's value of a line.
+struct Sample {
+    version: String,
+    created: String,
+    value: f64,
+}
+
+fn points(mut samples: Vec<Sample>) -> Vec<Point> {
+    samples.sort_by(|a, b| by_version(&a.version, &b.version).then_with(|| a.created.cmp(&b.created)));
+    let points = samples.chunk_by(|a, b| a.version == b.version).filter_map(|group| {
+        let values: Vec<f64> = group.iter().map(|sample| sample.value).collect();
+        let newest = group.last()?;
+        Some(Point {
+            version: newest.version.clone(),
+            sessions: group.len(),
+            value: median(&values),
+            lowest: values.iter().copied().fold(f64::INFINITY, f64::min),
+            highest: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            newest: newest.created.clone(),
         })
-        .collect()
+    });
+    points.collect()
 }
 
 /// By semantic versioning; what is no version, such as a path, comes after all that are.

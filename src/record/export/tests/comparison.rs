@@ -69,7 +69,7 @@ fn a_subject_against_itself_is_two_cells() {
     let mut record = judged();
     record.subjects[1] = record.subjects[0].clone();
     let sheet = sheet(&record);
-    assert!(export::export(&[sheet.clone()], Format::Bmf, export::Wanted::Smaller).is_ok());
+    assert!(export::export(std::slice::from_ref(&sheet), Format::Bmf, export::Wanted::Smaller).is_ok());
     assert!(sheet.entries[2].name.to_string().ends_with("again=1"), "{}", sheet.entries[2].name);
 }
 

@@ -32,7 +32,7 @@ pub fn gobench(text: &str) -> Result<GoFile, String> {
         }
         let fields: Vec<&str> = line.split_whitespace().collect();
         if line.starts_with("Benchmark") {
-            if fields.len() < 4 || fields.len() % 2 != 0 {
+            if fields.len() < 4 || !fields.len().is_multiple_of(2) {
                 return wrong("a result has an even number of fields, four or more");
             }
             let Some((_, procs)) = fields[0].rsplit_once('-') else { return wrong("no -N") };

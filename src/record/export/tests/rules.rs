@@ -84,7 +84,7 @@ fn one_cell_in_two_records_is_refused_where_they_would_become_one() {
 fn records_without_a_figure_are_an_error_and_not_an_empty_file() {
     let failed = sheet("a.json", &bench_of(&[bench_row("fred", 1, "\"x\"")], true));
     for format in FORMATS {
-        assert!(matches!(export(&[failed.clone()], format, Wanted::Bigger), Err(ExportError::Nothing(_))), "{format:?}");
+        assert!(matches!(export(std::slice::from_ref(&failed), format, Wanted::Bigger), Err(ExportError::Nothing(_))), "{format:?}");
     }
 }
 
