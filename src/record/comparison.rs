@@ -407,6 +407,19 @@ impl ComparisonRecord {
         turns.filter_map(|(turn, workload)| Some((turn.subject, workload, turn.failed.as_deref()?)))
     }
 
+    /// What of the workers' builds was not the same for all subjects that say how they were built, and is not yet a warning.
+    #[must_use]
+    pub fn unlike_builds(&self) -> Vec<String> {
+        let unlike = |fact: &&str| {
+            let said: Vec<_> = self.subjects.iter().filter_map(|subject| Some((&subject.name, subject.facts.get(*fact)?))).collect();
+            let differs = said.iter().any(|(_, value)| *value != said[0].1);
+            let each = || said.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ");
+            differs.then(|| format!("the workers were not built alike ({fact}): {}", each()))
+        };
+        let found = ["build", "rustc", "rcb"].iter().filter_map(unlike);
+        found.filter(|warning| !self.warnings.contains(warning)).collect()
+    }
+
     /// Whether something that was asked for gave no figures, and not by its own statement.
     #[must_use]
     pub fn has_failed(&self) -> bool {
@@ -604,6 +617,18 @@ pub(crate) mod tests {
         let depth = judged.answers.iter().find(|answer| answer.analysis.metric == Metric::CommandsPerRead).unwrap();
         assert_eq!(depth.analysis.verdict, Verdict::NoDifference);
         assert!(!record.has_failed());
+    }
+
+    #[test]
+    fn workers_that_were_not_built_alike_are_told_once() {
+        let mut record = record(1, [1, 1, 1]);
+        record.subjects[0].facts.insert("build".into(), "debug".into());
+        assert!(record.unlike_builds().is_empty(), "who says nothing is not compared");
+        record.subjects[1].facts.insert("build".into(), "release".into());
+        let told = record.unlike_builds();
+        assert_eq!(told, ["the workers were not built alike (build): redis@0.32.7 debug, redis@1.8.1 release"]);
+        record.warnings = told;
+        assert!(record.unlike_builds().is_empty());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use comfy_table::{Cell as TableCell, CellAlignment, Table, presets};
 use super::lines;
 use super::table::grouped;
 use crate::compare::{Analysis, Gate, Metric, Verdict, median};
-use crate::record::comparison::{Answer, ComparisonRecord, Judged, What, WorkloadPlan};
+use crate::record::comparison::{Answer, ComparisonRecord, Judged, LeftOut, What, WorkloadPlan};
 
 const HEADER: [&str; 7] = ["workload", "metric", "baseline", "candidate", "difference", "A/A", "verdict"];
 
@@ -93,6 +93,8 @@ fn of_candidate(record: &ComparisonRecord, candidate: usize, judged: Option<&Jud
     if rows > 0 {
         out.push(lines(&table));
     }
+    let of_all = |left_out: &&LeftOut| left_out.subject == 0 || left_out.subject == candidate;
+    out.extend(record.left_out.iter().filter(|left_out| left_out.workload.is_none()).filter(of_all).map(|left_out| why(record, left_out)));
     for workload in &record.workloads {
         out.extend(without_figures(record, workload, candidate));
     }
@@ -159,20 +161,24 @@ fn verdict(analysis: &Analysis) -> String {
 fn without_figures(record: &ComparisonRecord, workload: &WorkloadPlan, candidate: usize) -> Vec<String> {
     let mut out = Vec::new();
     let concerned = |subject: usize| subject == 0 || subject == candidate;
-    for left_out in &record.left_out {
-        let here = left_out.workload.as_deref().is_none_or(|of| of == workload.name);
-        if concerned(left_out.subject) && here {
-            let kind = if left_out.unsupported { "" } else { "FAILED: " };
-            out.push(format!("{}: {}: {kind}{}", workload.name, record.subjects[left_out.subject].name, left_out.reason));
-        }
+    let of_this = |left_out: &&LeftOut| concerned(left_out.subject) && left_out.workload.as_deref() == Some(&workload.name);
+    for left_out in record.left_out.iter().filter(of_this) {
+        out.push(format!("{}: {}", workload.name, why(record, left_out)));
     }
     let failures: Vec<_> = record.failures().filter(|(subject, of, _)| concerned(*subject) && *of == workload.name).collect();
     let told = |subject: usize| record.left_out.iter().any(|left_out| left_out.subject == subject);
     if let Some((subject, _, reason)) = failures.iter().find(|(subject, ..)| !told(*subject)) {
         let name = &record.subjects[*subject].name;
-        out.push(format!("{}: FAILED: {} observations gave no figures, the first {name}: {reason}", workload.name, failures.len()));
+        let count = failures.len();
+        let observations = if count == 1 { "observation" } else { "observations" };
+        out.push(format!("{}: FAILED: {count} {observations} without figures, the first of {name}: {reason}", workload.name));
     }
     out
+}
+
+fn why(record: &ComparisonRecord, left_out: &LeftOut) -> String {
+    let failed = if left_out.unsupported { "" } else { "FAILED: " };
+    format!("{}: {failed}{}", record.subjects[left_out.subject].name, left_out.reason)
 }
 
 fn legend(judged: &Judged, provisional: bool) -> String {
@@ -220,7 +226,7 @@ mod tests {
     use super::*;
     use crate::compare::Look;
     use crate::record::comparison::tests::record;
-    use crate::record::comparison::{LeftOut, Older, Turn};
+    use crate::record::comparison::{Older, Turn};
 
     fn judged(cpu: [u64; 3], rounds: usize) -> ComparisonRecord {
         let mut record = record(rounds, cpu);

@@ -15,6 +15,6 @@ pub mod versions;
 
 pub use observation::{Observed, observe};
 pub use process::Failure;
-pub use program::{Program, Refused, program_of};
+pub use program::{Program, Refused, check_program, program_of};
 pub use serve::serve;
 pub use subject::{BadSubject, Origin, Source, SubjectSpec};

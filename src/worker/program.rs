@@ -52,6 +52,18 @@ pub fn program_of(spec: &SubjectSpec, options: &BuildOptions) -> Result<Program,
     }
 }
 
+/// Looks for all that the program for `spec` needs, and builds nothing.
+///
+/// # Errors
+/// [`Refused`].
+pub fn check_program(spec: &SubjectSpec, options: &BuildOptions) -> Result<(), Refused> {
+    match &spec.source {
+        Source::Build => Ok(()),
+        Source::Worker(path) => worker(path).map(|_| ()),
+        Source::Client(origin) => versions::check(spec, origin, options),
+    }
+}
+
 /// Whether `path` can be started, as far as that can be told.
 fn worker(path: &PathBuf) -> Result<&PathBuf, Refused> {
     let usage = |reason: &str| Refused::Usage(format!("the worker {}: {reason}; see docs/WORKER.md", path.display()));

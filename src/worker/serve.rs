@@ -35,18 +35,18 @@ pub fn serve() -> ExitCode {
     }
 }
 
-fn failed(reason: impl ToString) -> Answer {
-    Answer::Failed(reason.to_string())
+fn failed(reason: impl ToString) -> Box<Answer> {
+    Box::new(Answer::Failed(reason.to_string()))
 }
 
-fn say(answer: &Answer) -> Result<(), Answer> {
+fn say(answer: &Answer) -> Result<(), Box<Answer>> {
     let mut out = std::io::stdout().lock();
     let line = serde_json::to_string(answer).map_err(failed)?;
     out.write_all(line.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()).map_err(failed)
 }
 
 /// The next line; `None` when the parent has closed its end.
-fn line(lines: &mut impl BufRead) -> Result<Option<String>, Answer> {
+fn line(lines: &mut impl BufRead) -> Result<Option<String>, Box<Answer>> {
     let mut text = String::new();
     let read = lines.by_ref().take(LONGEST_LINE as u64).read_line(&mut text).map_err(|error| failed(format!("no request: {error}")))?;
     match text.strip_suffix('\n') {
@@ -67,7 +67,7 @@ struct Order {
     flavour: RuntimeFlavour,
 }
 
-fn observe(lines: &mut impl BufRead) -> Result<(), Answer> {
+fn observe(lines: &mut impl BufRead) -> Result<(), Box<Answer>> {
     let text = line(lines)?.ok_or_else(|| failed("no request on standard input; rcb worker is started by rcb compare"))?;
     Request::check_head(&text).map_err(failed)?;
     let request: Request = serde_json::from_str(&text).map_err(|error| failed(format!("the request can't be read: {error}")))?;
@@ -76,7 +76,7 @@ fn observe(lines: &mut impl BufRead) -> Result<(), Answer> {
     let connecting = async { tokio::time::timeout(LONGEST_STEP, opening).await };
     let mut worker = match order.runtime.block_on(connecting) {
         Ok(Ok(worker)) => worker,
-        Ok(Err(NotOpened::Unsupported(reason))) => return Err(Answer::Unsupported(reason)),
+        Ok(Err(NotOpened::Unsupported(reason))) => return Err(Box::new(Answer::Unsupported(reason))),
         Ok(Err(NotOpened::Failed(reason))) => return Err(failed(format!("can't connect: {reason}"))),
         Err(_) => return Err(failed(format!("can't connect within {LONGEST_STEP:?}"))),
     };
@@ -89,7 +89,7 @@ fn observe(lines: &mut impl BufRead) -> Result<(), Answer> {
 }
 
 /// From the verification to the end of the parent's input.
-fn perform(order: &Order, request: &Request, worker: &mut dyn Worker, lines: &mut impl BufRead) -> Result<(), Answer> {
+fn perform(order: &Order, request: &Request, worker: &mut dyn Worker, lines: &mut impl BufRead) -> Result<(), Box<Answer>> {
     let runtime = &order.runtime;
     runtime.block_on(worker.verify()).map_err(|reason| failed(format!("the verification failed: {reason}")))?;
     if request.warm_up_ns > 0 {

@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use super::protocol::SettingsRequest;
 use super::subject::{Source, SubjectSpec};
-use crate::drivers::{DRIVERS, Profile, Resp, Settings, Strategy};
+use crate::drivers::{Profile, Resp, Settings, Strategy};
 use crate::record::RuntimeFlavour;
 
 /// The key that names the driver for a client crate that has several.
 pub const DRIVER: &str = "driver";
 
 impl SubjectSpec {
-    /// The driver that its worker is to use: the setting `driver`, the name of a driver, or the first driver of this build for
-    /// a client crate.
+    /// The driver that its worker is to use: the setting `driver`, the name of a driver, or the usual driver of a client
+    /// crate.
     #[must_use]
     pub fn driver(&self) -> String {
-        let of_client = || DRIVERS.iter().find(|driver| driver.client == self.name).map(|driver| driver.name.to_owned());
+        let of_client = || super::versions::driver_of(self).ok().map(str::to_owned);
         let usual = || if matches!(self.source, Source::Client(_)) { of_client() } else { None };
         self.settings.get(DRIVER).cloned().or_else(usual).unwrap_or_else(|| self.name.clone())
     }

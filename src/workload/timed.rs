@@ -164,10 +164,10 @@ impl Use for Bind {
         let Self { task, keyspace, pipeline } = self;
         Ok(if pipeline > 1 {
             let exchange = Piped { client: client.clone(), batches: batches(&keyspace, pipeline), keyspace: keyspace.clone() };
-            Box::new(Sender { client, exchange, keyspace, task, connected })
+            Box::new(Sender { client, exchange, keyspace, burden: Burden::of(task.burden), task, connected })
         } else {
             let exchange = Single { client: client.clone(), keyspace: keyspace.clone() };
-            Box::new(Sender { client, exchange, keyspace, task, connected })
+            Box::new(Sender { client, exchange, keyspace, burden: Burden::of(task.burden), task, connected })
         })
     }
 
@@ -178,7 +178,7 @@ impl Use for Bind {
             return Err(NotOpened::Unsupported(reason.into()));
         }
         let exchange = Single { client: client.clone(), keyspace: keyspace.clone() };
-        Ok(Box::new(Sender { client, exchange, keyspace, task, connected }))
+        Ok(Box::new(Sender { client, exchange, keyspace, burden: Burden::of(task.burden), task, connected }))
     }
 }
 
@@ -236,12 +236,34 @@ impl<D: Driver> Exchange for Piped<D> {
     }
 }
 
-/// Keeps a core busy.
-#[inline]
-fn bear(burden: Duration) {
-    let start = Instant::now();
-    while start.elapsed() < burden {
-        std::hint::spin_loop();
+/// Work of a known size: turns of a loop. No clock is read while it is borne, since that takes as long as a small burden.
+#[derive(Clone, Copy, Debug)]
+struct Burden {
+    turns: u64,
+}
+
+impl Burden {
+    /// So many turns as take `time` at the best speed of this core.
+    fn of(time: Duration) -> Self {
+        /// A few tenths of a millisecond.
+        const TURNS: u64 = 200_000;
+        if time.is_zero() {
+            return Self { turns: 0 };
+        }
+        let run = |_| {
+            let start = Instant::now();
+            Self { turns: TURNS }.bear();
+            start.elapsed()
+        };
+        let best = (0..10).map(run).min().unwrap_or_default().max(Duration::from_nanos(1));
+        Self { turns: (time.as_secs_f64() / best.as_secs_f64() * TURNS as f64).round() as u64 }
+    }
+
+    #[inline]
+    fn bear(self) {
+        for turn in 0..self.turns {
+            std::hint::black_box(turn);
+        }
     }
 }
 
@@ -250,13 +272,14 @@ struct Sender<C, E> {
     client: C,
     exchange: E,
     keyspace: Arc<Keyspace>,
+    burden: Burden,
     task: Task,
     connected: Connected,
 }
 
 /// Runs `exchange` for `time` by the callers of `task`: caller c of n does the exchanges c, c + n, c + 2 n …
-async fn timed_loop<E: Exchange>(exchange: &E, task: &Task, time: Duration) -> Result<Timed, Failure> {
-    let (callers, burden) = (task.callers.max(1), task.burden);
+async fn timed_loop<E: Exchange>(exchange: &E, task: &Task, burden: Burden, time: Duration) -> Result<Timed, Failure> {
+    let callers = task.callers.max(1);
     let tally = Arc::new(Tally::new(task.threads, 1));
     let looping = together(callers, |number, mut gate| {
         let (exchange, tally) = (exchange.clone(), tally.clone());
@@ -268,9 +291,7 @@ async fn timed_loop<E: Exchange>(exchange: &E, task: &Task, time: Duration) -> R
             // The end of one exchange is the start of the next.
             let mut now = Instant::now();
             while now < until {
-                if !burden.is_zero() {
-                    (0..unit).for_each(|_| bear(burden));
-                }
+                (0..unit).for_each(|_| burden.bear());
                 if let Err(error) = exchange.exchange(number).await {
                     return (Instant::now(), done, Some(error));
                 }
@@ -313,7 +334,7 @@ impl<C: Commands, E: Exchange> Worker for Sender<C, E> {
 
     fn run(&mut self, time: Duration) -> BoxFuture<'_, Result<Timed, String>> {
         Box::pin(async move {
-            timed_loop(&self.exchange, &self.task, time).await.map_err(|failure| match failure {
+            timed_loop(&self.exchange, &self.task, self.burden, time).await.map_err(|failure| match failure {
                 Failure::Command { kind, text, done, .. } => format!("{kind} error after {done} operations: {text}"),
                 other => other.to_string(),
             })
@@ -367,5 +388,20 @@ impl Worker for Receiver {
 
     fn close(self: Box<Self>) -> BoxFuture<'static, ()> {
         self.flood.close()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burden_takes_its_time_and_none_takes_none() {
+        assert_eq!(Burden::of(Duration::ZERO).turns, 0);
+        let (small, large) = (Burden::of(Duration::from_micros(1)).turns, Burden::of(Duration::from_micros(1000)).turns);
+        assert!(small > 0 && (500..2000).contains(&(large / small)), "{small} and {large} turns");
+        let (start, burden) = (Instant::now(), Burden::of(Duration::from_millis(2)));
+        burden.bear();
+        assert!(start.elapsed() >= Duration::from_millis(1));
     }
 }

@@ -41,7 +41,7 @@ echo "{\"ready\":{\"client\":\"fake\",\"client_version\":\"$version\",\"later\":
 read -r go
 [[ $go == go ]] || exit 0
 start=$(now)
-get 20
+[[ $behaviour == none ]] || get 20
 elapsed=$((($(now) - start) * 1000))
 operations=20
 case $behaviour in

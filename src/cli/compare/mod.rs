@@ -62,6 +62,11 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let mut session = Session::new(&control, &target, plan, record, path.clone()).map_err(Failure::Measurement)?;
     session.run();
     drop(spinner);
+    for warning in session.record.unlike_builds() {
+        tell!("warning: {warning}");
+        session.record.warnings.push(warning);
+    }
+    session.save();
     let unsaved = session.unsaved.take();
     let record = session.end();
 

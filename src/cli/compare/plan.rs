@@ -11,7 +11,7 @@ use crate::drivers::find;
 use crate::measure::Environment;
 use crate::plan::{ComparisonConfig, usual_workloads};
 use crate::record::comparison::{Asked, ComparisonRecord, Subject, WorkloadPlan};
-use crate::worker::program::{Program, Refused, program_of};
+use crate::worker::program::{Program, Refused, check_program, program_of};
 use crate::worker::protocol::SettingsRequest;
 use crate::worker::subject::{Source, SubjectSpec};
 use crate::worker::versions::BuildOptions;
@@ -156,6 +156,11 @@ fn contend(specs: &[SubjectSpec], arguments: &Arguments) -> Result<Vec<Contender
         subjects.push(Subject { name: spec.text.clone(), driver, settings, ..Subject::default() });
     }
     let options = BuildOptions { offline: arguments.offline, sources: arguments.sources.clone() };
+    for spec in specs {
+        if let Err(Refused::Usage(reason)) = check_program(spec, &options) {
+            return Err(reason);
+        }
+    }
     let mut contenders: Vec<Contender> = Vec::new();
     for (spec, subject) in specs.iter().zip(subjects) {
         let program = match contenders.iter().find(|known| known.subject.name == subject.name) {

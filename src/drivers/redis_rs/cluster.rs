@@ -7,7 +7,7 @@ use tokio::sync::mpsc::unbounded_channel;
 
 use super::cache::{self, MayCache, RedisCached, cache_notes};
 use super::subscriber::{self, RedisSubscriber};
-use super::{commands_through, connect};
+use super::{api, commands_through, connect};
 use crate::drivers::{
     Applied, CacheSettings, CacheSupport, ClientCache, Descriptor, Driver, Error, Lanes, PipelineReach, Profile, PubSub, Resp,
     ResponseTimeout, Servers, Settings, Subscribe, SubscriberSettings, Topology,
@@ -21,7 +21,7 @@ commands_through!(RedisRsCluster, self, connection = self.0.clone(), connection,
 
 fn builder(servers: &Servers, settings: &Settings) -> Result<ClusterClientBuilder, Error> {
     let seeds = servers.endpoints.iter().map(|endpoint| connect::info(endpoint, settings)).collect::<Result<Vec<_>, _>>()?;
-    let mut builder = ClusterClientBuilder::new(seeds).tcp_settings(connect::tcp(settings));
+    let mut builder = api::cluster(ClusterClientBuilder::new(seeds), settings);
     #[cfg(feature = "tls")]
     if let Some(certificates) = connect::certificates(servers.first())? {
         builder = builder.certs(certificates);
@@ -92,7 +92,7 @@ impl Driver for RedisRsCluster {
         tells_connections: false,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::OneSlot,
-        tells_transaction_errors: true,
+        tells_transaction_errors: api::TELLS_EACH_ERROR,
         pubsub: PubSub {
             kinds: |topology, resp, kind| match (topology, resp) {
                 (Topology::Standalone, _) => (subscriber::STANDALONE.kinds)(topology, resp, kind),

@@ -5,7 +5,7 @@ use redis::caching::CacheStatistics;
 
 use super::cache::{self, MayCache, RedisCached, cache_notes};
 use super::subscriber::{self, RedisSubscriber};
-use super::{commands_through, connect};
+use super::{api, commands_through, connect};
 use crate::drivers::{
     Applied, CacheSettings, CacheSupport, ClientCache, Descriptor, Driver, Error, Lanes, PipelineReach, Resp, Servers, Settings, Subscribe,
     SubscriberSettings, Topology,
@@ -64,7 +64,7 @@ impl Driver for RedisRs {
         tells_connections: true,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
-        tells_transaction_errors: true,
+        tells_transaction_errors: api::TELLS_EACH_ERROR,
         pubsub: subscriber::STANDALONE,
         cache: CacheSupport {
             reconnects: false,
@@ -74,7 +74,7 @@ impl Driver for RedisRs {
             ..cache::SUPPORT
         },
         notes: &[
-            "As it ships: TCP_NODELAY off, a timer of 500 ms per command, 50 requests in its queue.",
+            api::AS_IT_SHIPS,
             "It does not reconnect: after a lost connection every call fails.",
             "A subscriber's messages wait in an unbounded channel: one that is too slow costs memory, not messages.",
         ],

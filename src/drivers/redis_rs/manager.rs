@@ -1,15 +1,15 @@
 //! `redis-rs-manager`: one multiplexed connection that reconnects.
 
-use redis::aio::{ConnectionManager, ConnectionManagerConfig};
+use redis::aio::ConnectionManager;
 use redis::caching::CacheStatistics;
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::cache::{self, MayCache, RedisCached, cache_notes};
 use super::subscriber::{self, RedisSubscriber};
-use super::{commands_through, connect};
+use super::{api, commands_through, connect};
 use crate::drivers::{
-    Applied, CacheSettings, CacheSupport, ClientCache, Descriptor, Driver, Error, Lanes, PipelineReach, Profile, PubSub, Resp,
-    ResponseTimeout, Servers, Settings, Subscribe, SubscriberSettings, Topology,
+    Applied, CacheSettings, CacheSupport, ClientCache, Descriptor, Driver, Error, Lanes, PipelineReach, PubSub, Resp, Servers, Settings,
+    Subscribe, SubscriberSettings, Topology,
 };
 
 /// One connection that the crate renews when it is lost.
@@ -18,18 +18,6 @@ pub struct RedisRsManager(ConnectionManager);
 
 commands_through!(RedisRsManager, self, connection = self.0.clone(), connection, lanes = Lanes::Handles(vec![self.clone()]));
 
-fn config(settings: &Settings) -> ConnectionManagerConfig {
-    let mut config = ConnectionManagerConfig::new();
-    if settings.profile == Profile::Tuned {
-        config = config.set_connection_timeout(Some(connect::CONNECTION_TIMEOUT)).set_pipeline_buffer_size(Settings::QUEUE_CAPACITY);
-    }
-    match settings.timeout() {
-        ResponseTimeout::CrateDefault => config,
-        ResponseTimeout::Never => config.set_response_timeout(None),
-        ResponseTimeout::After(after) => config.set_response_timeout(Some(after)),
-    }
-}
-
 impl Subscribe for RedisRsManager {
     type Subscriber = RedisSubscriber;
 
@@ -37,7 +25,7 @@ impl Subscribe for RedisRsManager {
         Self::DESCRIPTOR.pubsub.check(options.servers(servers).topology, settings.resp)?;
         let client = connect::client(options.servers(servers).first(), settings)?;
         let (sender, pushes) = unbounded_channel();
-        let config = config(settings).set_push_sender(sender);
+        let config = connect::manager_config(settings).set_push_sender(sender);
         let connecting = async {
             connect::probe(options.servers(servers).first(), settings).await?;
             connect::login(client.get_connection_manager_with_config(config).await)
@@ -52,7 +40,7 @@ impl ClientCache for RedisRsManager {
     async fn cached(servers: &Servers, settings: &Settings, options: &CacheSettings) -> Result<Self::Cached, Error> {
         let cache = cache::config(servers.topology, settings.resp, options)?;
         let client = connect::client(servers.first(), settings)?;
-        let config = config(settings).set_cache_config(cache);
+        let config = connect::manager_config(settings).set_cache_config(cache);
         let connecting = async {
             connect::probe(servers.first(), settings).await?;
             connect::login(client.get_connection_manager_with_config(config).await)
@@ -89,7 +77,7 @@ impl Driver for RedisRsManager {
         tells_connections: true,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
-        tells_transaction_errors: true,
+        tells_transaction_errors: api::TELLS_EACH_ERROR,
         pubsub: PubSub {
             kinds: |topology, resp, kind| match resp {
                 Resp::V2 => Err("a ConnectionManager receives messages with RESP3 only"),
@@ -105,7 +93,7 @@ impl Driver for RedisRsManager {
             ..cache::SUPPORT
         },
         notes: &[
-            "As it ships: TCP_NODELAY off, a timer of 500 ms per command, 50 requests in its queue.",
+            api::AS_IT_SHIPS,
             "After a lost connection calls wait for the reconnection, which gives up after 6 tries (at most 6.3 s); both profiles keep that.",
             "A subscriber reconnects by itself, as it ships without its subscriptions; the driver calls it lost at the crate's Disconnection push.",
         ],
@@ -115,7 +103,7 @@ impl Driver for RedisRsManager {
         let client = connect::client(servers.first(), settings)?;
         let connecting = async {
             connect::probe(servers.first(), settings).await?;
-            connect::login(client.get_connection_manager_with_config(config(settings)).await)
+            connect::login(client.get_connection_manager_with_config(connect::manager_config(settings)).await)
         };
         connect::limited(connecting).await.map(Self)
     }

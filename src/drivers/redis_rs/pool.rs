@@ -7,7 +7,7 @@ use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
 use super::subscriber::{self, RedisSubscriber};
-use super::{commands_through, connect};
+use super::{api, commands_through, connect};
 use crate::drivers::{
     Applied, CacheSettings, CacheSupport, ClientCache, Descriptor, Driver, Error, Lanes, NoCache, PipelineReach, Resp, Servers, Settings,
     Subscribe, SubscriberSettings, Topology,
@@ -66,11 +66,11 @@ impl Driver for RedisRsPool {
         tells_connections: true,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
-        tells_transaction_errors: true,
+        tells_transaction_errors: api::TELLS_EACH_ERROR,
         pubsub: subscriber::STANDALONE,
         cache: CacheSupport::none(|_, _, _, _| Err("each connection of this pool would have a cache of its own; measure redis-rs")),
         notes: &[
-            "As it ships: TCP_NODELAY off, a timer of 500 ms per command, 50 requests in each connection's queue.",
+            api::AS_IT_SHIPS,
             "The round robin is ours: the crate has no pool of multiplexed connections.",
             "It does not reconnect: after a lost connection every call on it fails.",
         ],
