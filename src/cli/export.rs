@@ -35,7 +35,7 @@ pub struct Arguments {
     /// Write to this file, whole or not at all, instead of standard output
     #[arg(long, short, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// Records of the benches, of rcb load, subscribe, publish and compare
+    /// Records of the benches, of rcb load, subscribe, publish and compare; rcb cache gives verdicts and no figures
     #[arg(required = true, value_name = "RECORD")]
     records: Vec<PathBuf>,
 }

@@ -482,13 +482,20 @@ impl ComparisonRecord {
     /// # Errors
     /// [`BadRecord`], which names the file, and the field and line that are wrong.
     pub fn load(path: &Path) -> Result<Self, BadRecord> {
-        let text = read::text(path)?;
-        let head = read::head(path, &text)?;
+        Self::parse(path, &read::text(path)?)
+    }
+
+    /// The same of a file's text.
+    ///
+    /// # Errors
+    /// [`BadRecord`].
+    pub fn parse(path: &Path, text: &[u8]) -> Result<Self, BadRecord> {
+        let head = read::head(path, text)?;
         let form = |reason: String| BadRecord::Form { path: path.to_owned(), reason };
         if head.format != COMPARISON_FORMAT {
             return Err(form(format!("its field `format` is {:?}, and a comparison's is {COMPARISON_FORMAT:?}", head.format)));
         }
-        let record: Self = read::body(path, &text, head.version, COMPARISON_VERSION)?;
+        let record: Self = read::body(path, text, head.version, COMPARISON_VERSION)?;
         let subjects = record.subjects.len();
         let places = record.rounds.iter().flat_map(|round| &round.turns).map(|turn| turn.subject);
         if let Some(place) = places.chain(record.left_out.iter().map(|left_out| left_out.subject)).find(|place| *place >= subjects) {

@@ -6,6 +6,7 @@ mod cell;
 pub mod comparison;
 pub mod export;
 mod file;
+pub mod history;
 pub mod load;
 mod measurement;
 pub mod publish;

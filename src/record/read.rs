@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::comparison::{COMPARISON_FORMAT, ComparisonRecord};
 use super::load::{LOAD_FORMAT, LOAD_VERSION, LoadRecord};
 use super::publish::{PUBLISH_FORMAT, PublishRecord};
 use super::pubsub::{self, PUBSUB_FORMAT};
+use super::scenarios::{SCENARIOS_FORMAT, SCENARIOS_VERSION, ScenariosRecord};
 use super::subscribe::{SUBSCRIBE_FORMAT, SubscribeRecord};
 use super::{FORMAT, Record, VERSION};
 
@@ -59,6 +61,10 @@ pub enum AnyRecord {
     Publish(Box<PublishRecord>),
     /// Of `rcb subscribe`.
     Subscribe(Box<SubscribeRecord>),
+    /// Of `rcb cache`: verdicts, and no figures.
+    Scenarios(Box<ScenariosRecord>),
+    /// Of `rcb compare`.
+    Comparison(Box<ComparisonRecord>),
 }
 
 impl AnyRecord {
@@ -83,6 +89,8 @@ impl AnyRecord {
             LOAD_FORMAT => body(path, text, version, LOAD_VERSION).map(Box::new).map(Self::Load),
             PUBLISH_FORMAT => body(path, text, version, FIRST).map(Box::new).map(Self::Publish),
             SUBSCRIBE_FORMAT => body(path, text, version, FIRST).map(Box::new).map(Self::Subscribe),
+            SCENARIOS_FORMAT => body(path, text, version, SCENARIOS_VERSION).map(Box::new).map(Self::Scenarios),
+            COMPARISON_FORMAT => ComparisonRecord::parse(path, text).map(Box::new).map(Self::Comparison),
             other => {
                 Err(BadRecord::Form { path: path.to_owned(), reason: format!("its field `format` is {other:?}, which is none of ours") })
             }
@@ -158,7 +166,7 @@ mod tests {
     fn other_formats_and_newer_versions_are_refused() {
         assert!(told("").contains("EOF") && told("[]").contains("line 1"));
         assert!(told(r#"{"format": "redis-client-bench/other", "version": 1}"#).contains("redis-client-bench/other"));
-        for format in [FORMAT, LOAD_FORMAT, PUBSUB_FORMAT, PUBLISH_FORMAT, SUBSCRIBE_FORMAT] {
+        for format in [FORMAT, LOAD_FORMAT, PUBSUB_FORMAT, PUBLISH_FORMAT, SUBSCRIBE_FORMAT, SCENARIOS_FORMAT, COMPARISON_FORMAT] {
             let newer = told(&format!("{{\"format\": {format:?}, \"version\": 2}}"));
             assert!(newer.contains("version 2") && newer.contains("newer rcb"), "{newer}");
             assert!(told(&format!("{{\"format\": {format:?}, \"version\": 0}}")).contains("version"));

@@ -2,6 +2,7 @@
 
 mod cache;
 pub mod comparison;
+pub mod history;
 pub mod load;
 pub mod pubsub;
 pub mod scenarios;

@@ -157,7 +157,13 @@ pub struct Name {
     /// The driver; of a comparison the subject, as it was typed.
     pub driver: String,
     /// Settings, `k=v` each.
+    #[serde(serialize_with = "as_object")]
     pub parameters: Vec<(String, String)>,
+}
+
+/// An object is easier to read than a list of pairs; the order stays.
+fn as_object<S: serde::Serializer>(pairs: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(pairs.iter().map(|(key, value)| (key, value)))
 }
 
 impl Name {
@@ -180,6 +186,8 @@ impl std::fmt::Display for Name {
 pub struct Entry {
     /// What was measured.
     pub name: Name,
+    /// What stays the same from one version of the client to the next: the name, without a version that is part of it.
+    pub lineage: String,
     /// The client crate.
     pub client: String,
     /// Its exact version.
@@ -190,6 +198,8 @@ pub struct Entry {
     pub workers: Option<usize>,
     /// Whether it is the baseline of a comparison under a second name (A/A).
     pub control: bool,
+    /// Whether it was measured in an older session, whose record has it too.
+    pub of_another_session: bool,
     /// Operations of each single run.
     pub operations: Vec<u64>,
     /// What a reader must know.
@@ -242,12 +252,12 @@ pub struct Sheet {
     pub left_out: Vec<LeftOut>,
 }
 
-/// `redis 7.0.15, standalone` or `valkey 9.1.0, cluster 3x1`: figures of two such are not comparable.
+/// `redis 7.0.15, standalone, process` or `valkey 9.1.0, cluster 3x1, container`: figures of two such are not comparable.
 #[must_use]
 pub fn server_text(target: &TargetFacts) -> String {
     let shape = match target.topology {
         crate::drivers::Topology::Standalone => "standalone".to_owned(),
         crate::drivers::Topology::Cluster => format!("cluster {}x{}", target.masters, target.replicas / target.masters.max(1)),
     };
-    format!("{}, {shape}", target.server)
+    format!("{}, {shape}, {}", target.server, target.kind)
 }

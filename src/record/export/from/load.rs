@@ -23,7 +23,7 @@ pub(super) fn sheet(path: &str, record: &LoadRecord) -> Sheet {
     let mut cells: Vec<(&LoadRun, Vec<&Figures>)> = Vec::new();
     for run in &record.runs {
         match sound(record, run) {
-            Ok(figures) => match cells.iter_mut().find(|(first, _)| first.workload == run.workload && first.driver == run.driver) {
+            Ok(figures) => match cells.iter_mut().find(|(first, _)| name(record, first) == name(record, run)) {
                 Some((_, all)) => all.push(figures),
                 None => cells.push((run, vec![figures])),
             },
@@ -127,8 +127,23 @@ fn together(rounds: &[&Figures]) -> Option<Latency> {
     Latency::of(&all)
 }
 
+/// Every field is named here, so that one that is added can't be overlooked: if it sways figures it belongs to the name, by which
+/// runs are told apart.
 fn name(record: &LoadRecord, run: &LoadRun) -> Name {
-    let (asked, settings) = (&record.asked, &run.settings);
+    let asked = &record.asked;
+    let LoadRun {
+        workload: _,
+        round: _,
+        driver: _,
+        client: _,
+        client_version: _,
+        settings,
+        runtime: _,
+        status: _,
+        reason: _,
+        figures: _,
+        rate: _,
+    } = run;
     let mut parameters = Parameters::default();
     if let Some(mix) = run.figures.as_deref().filter(|figures| figures.entries.len() > 1) {
         parameters.always("mix", mix_text(mix));

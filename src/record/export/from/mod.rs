@@ -1,9 +1,11 @@
 //! From each kind of record to the common form, one file a kind. What can't be stood behind becomes a reason, never a figure.
 
 mod bench;
+mod comparison;
 mod load;
 mod publish;
 mod pubsub;
+mod scenarios;
 mod subscribe;
 
 use super::sheet::{Entry, Figure, LeftOut, Name, Sheet};
@@ -21,6 +23,8 @@ impl Sheet {
             AnyRecord::Load(record) => load::sheet(path, record),
             AnyRecord::Publish(record) => publish::sheet(path, record),
             AnyRecord::Subscribe(record) => subscribe::sheet(path, record),
+            AnyRecord::Scenarios(record) => scenarios::sheet(path, record),
+            AnyRecord::Comparison(record) => comparison::sheet(path, record),
         }
     }
 }
@@ -70,12 +74,14 @@ impl Sheet {
             return;
         }
         self.entries.push(Entry {
+            lineage: name.to_string(),
             name,
             client: client.0.to_owned(),
             client_version: client.1.to_owned(),
             target: facts.target,
             workers: facts.workers,
             control: false,
+            of_another_session: false,
             operations: facts.operations,
             marks: facts.marks,
             figures,
