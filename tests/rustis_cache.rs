@@ -196,3 +196,44 @@ async fn a_lost_connection_empties_it_and_the_end_leaves_none() {
         none_are_left(&servers).await;
     }
 }
+
+/// What the notes say of two readers of one key. When this fails, the crate has mended it and the note must go.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_reader_stores_an_old_value_after_another_has_stored_the_new() {
+    let (servers, _guard) = common::standalone().await;
+    let other = Rustis::connect(&servers, &settings()).await.unwrap();
+    let client = cached(&servers, &CacheSettings::default()).await;
+    let (key, marker) = ("rcb-test:cache:late", "rcb-test:cache:marker");
+    let fence = async || client.client().call(&Command::new("UNLINK").arg("rcb-test:cache:fence")).await.map(drop).expect("a reply");
+    for key in [key, marker] {
+        other.set(key.as_bytes(), b"old").await.unwrap();
+    }
+    while read(&client, marker).await.1 == Served::Server {}
+    // Its GET is sent, and answered before the fence; it is not told yet.
+    let reader = client.clone();
+    let mut late = std::pin::pin!(reader.get(key.as_bytes()));
+    let waits = std::future::poll_fn(|context| std::task::Poll::Ready(late.as_mut().poll(context).is_pending())).await;
+    assert!(waits, "the first read of a key goes to the server");
+    fence().await;
+    // When the change of the marker is known, so is that of the key, which came before.
+    for key in [key, marker] {
+        other.set(key.as_bytes(), b"new").await.unwrap();
+    }
+    fence().await;
+    read_until(&client, marker, "new").await;
+    while read(&client, key).await != (Some("new".into()), Served::Cache) {}
+    // It began before the change, so the old value is a right answer, and must not be kept.
+    let read_late = late.await.unwrap();
+    assert_eq!((read_late.value.as_deref(), read_late.served), (Some(&b"old"[..]), Served::Server));
+    fence().await;
+    assert_eq!(read(&client, key).await, (Some("old".into()), Served::Cache), "it keeps no old value any more");
+    // The other reader has had the key tracked, so its next change is told.
+    other.set(key.as_bytes(), b"newer").await.unwrap();
+    fence().await;
+    read_until(&client, key, "newer").await;
+    for key in [key, marker] {
+        other.call(&Command::new("DEL").arg(key)).await.unwrap();
+    }
+    client.close().await;
+    other.close().await;
+}

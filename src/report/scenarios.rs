@@ -28,6 +28,8 @@ fn stale(played: &Played) -> String {
     if account.stale > 0 {
         let end = match (account.lasting, account.longest_ns) {
             (0, Some(longest)) => format!(", for {} at most", short(longest)),
+            // It ended early: nobody looked again.
+            (0, None) => String::new(),
             (lasting, _) if lasting == account.stale => ", to the end".to_owned(),
             (lasting, _) => format!(", {lasting} to the end"),
         };
@@ -123,7 +125,8 @@ fn said(played: &Played) -> Vec<String> {
         ));
     }
     if account.lasting > 0 {
-        said.push(format!("{} keys were as stale 2 s after the fence", account.lasting));
+        let keys = if account.lasting == 1 { "1 key was".to_owned() } else { format!("{} keys were", account.lasting) };
+        said.push(format!("{keys} as stale 2 s after the fence"));
     }
     if account.refused > 0 {
         said.push(format!("{} of {} reads were refused", account.refused, account.judged));

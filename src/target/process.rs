@@ -56,9 +56,10 @@ fn find_program(spec: &TargetSpec) -> Result<PathBuf, TargetError> {
         let found = PROGRAMS.iter().find_map(|name| on_path(name.as_ref()));
         return found.ok_or_else(|| TargetError::NoServer("there is no redis-server or valkey-server on PATH".into()));
     };
-    // A bare name is looked for on PATH; the servers run in another directory, so a path becomes absolute.
+    // A bare name is looked for on PATH; the servers run in another directory, so a path becomes absolute. Symbolic links stay: where
+    // redis-server is a link to redis-check-rdb, as Debian has it, the program goes by the name that it is called.
     let found = if named.components().count() == 1 { on_path(named.as_os_str()) } else { None };
-    match found.or_else(|| fs::canonicalize(named).ok()) {
+    match found.or_else(|| std::path::absolute(named).ok().filter(|path| path.exists())) {
         Some(path) if is_program(&path) => Ok(path),
         Some(path) => Err(TargetError::NoServer(format!("{} is not an executable file", path.display()))),
         None => Err(TargetError::NoServer(format!("there is no server program {}", named.display()))),
