@@ -28,7 +28,7 @@ impl Sub for Allocations {
     }
 }
 
-/// Threads beyond this many share one pair of counters.
+/// Threads beyond this many share one set of counters.
 const SHARDS: usize = 256;
 
 /// Counters on cache lines of their own, so that threads do not slow each other.
