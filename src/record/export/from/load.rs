@@ -4,7 +4,7 @@ use std::slice;
 
 use super::super::sheet::{Figure, Measure, Name, Sheet};
 use super::{Facts, Head, Parameters};
-use crate::drivers::Profile;
+use crate::drivers::{Capacity, Profile};
 use crate::measure::{Latency, latency};
 use crate::record::RuntimeFlavour;
 use crate::record::load::{Asked, AskedCache, Figures, LoadRecord, LoadRun, Status};
@@ -211,7 +211,11 @@ fn cache_parameters(parameters: &mut Parameters, cached: bool, cache: &AskedCach
         parameters.differing("noloop", noloop, false);
         parameters.always("ttl", format!("{ttl_seconds}s"));
         if let Some(capacity) = capacity {
-            parameters.always("capacity", capacity);
+            let text = match capacity {
+                Capacity::Entries(entries) => entries.to_string(),
+                Capacity::Bytes(bytes) => format!("{bytes}B"),
+            };
+            parameters.always("capacity", text);
         }
         parameters.differing("probes", probes_per_second, 0);
     } else {
