@@ -21,7 +21,7 @@ pub enum Client {
 
 /// What came of a job.
 pub enum Done {
-    Plain(Outcome),
+    Plain(Box<Outcome>),
     Cached(Box<CachedOutcome>),
 }
 
@@ -42,7 +42,7 @@ impl Client {
 
     pub async fn run(&self, mix: &Arc<Mix>, job: &Job, threads: usize, observer: Observer) -> Result<Done, Error> {
         match self {
-            Client::Plain(loader) => loader.run(mix, job, threads, observer).await.map(Done::Plain),
+            Client::Plain(loader) => loader.run(mix, job, threads, observer).await.map(|outcome| Done::Plain(Box::new(outcome))),
             Client::Cached(loader) => loader.run(mix, job, threads, observer).await.map(|done| Done::Cached(Box::new(done))),
         }
     }
@@ -96,7 +96,7 @@ impl Done {
 
     pub fn into_parts(self) -> (Outcome, Option<CacheFigures>) {
         match self {
-            Done::Plain(outcome) => (outcome, None),
+            Done::Plain(outcome) => (*outcome, None),
             Done::Cached(cached) => {
                 let CachedOutcome { outcome, cache, .. } = *cached;
                 (outcome, Some(cache))
