@@ -8,11 +8,17 @@ use std::{env, fs};
 /// Lock files that may be this build's, the likeliest first.
 fn lock_files() -> Vec<PathBuf> {
     let folder = |variable| env::var_os(variable).map(PathBuf::from).unwrap_or_default();
+    // A generated worker lies in the target folder of some other build.
+    let own = folder("CARGO_MANIFEST_DIR");
+    let generated = |manifest: toml::Table| manifest.get("package")?.get("metadata")?.get("rcb-worker")?.as_bool();
+    let manifest = fs::read_to_string(own.join("Cargo.toml")).ok().and_then(|text| text.parse().ok());
+    if manifest.and_then(generated) == Some(true) {
+        return vec![own.join("Cargo.lock")];
+    }
     let above = |start: &Path| start.ancestors().map(|folder| folder.join("Cargo.lock")).find(|path| path.is_file());
     // Whoever builds us has the lock file above the target folder, if that is in its usual place.
     let mut found: Vec<PathBuf> = above(&folder("OUT_DIR")).into_iter().collect();
     // Else it is our own workspace, unless we are a dependency that was fetched: its lock file says nothing of this build.
-    let own = folder("CARGO_MANIFEST_DIR");
     let fetched = own.components().any(|part| part.as_os_str() == "registry" || part.as_os_str() == "checkouts");
     if !fetched {
         found.extend(above(&own));
@@ -40,6 +46,35 @@ fn versions(lock: &toml::Table) -> Option<HashMap<String, String>> {
     Some(found)
 }
 
+/// Lines of a client's releases whose API differs where its driver uses it: the first release of each, oldest first, and the
+/// line's name. A driver's `api/v*.rs` is chosen by it.
+type Lines = &'static [((u64, u64), &'static str)];
+
+/// The cfg, the client, its lines, and the one that our own manifest asks for.
+const LINES: &[(&str, &str, Lines, &str)] = &[
+    (
+        "redis_line",
+        "redis",
+        &[((0, 0), "0.25"), ((0, 26), "0.26"), ((0, 28), "0.28"), ((0, 29), "0.29"), ((0, 32), "0.32"), ((1, 0), "1"), ((2, 0), "2")],
+        "1",
+    ),
+    ("fred_line", "fred", &[((0, 0), "9"), ((10, 0), "10")], "10"),
+];
+
+/// Tells the drivers which line of their client this build has.
+fn choose_lines(versions: &HashMap<String, String>) {
+    for (cfg, client, lines, usual) in LINES {
+        let names: Vec<_> = lines.iter().map(|(_, name)| format!("{name:?}")).collect();
+        println!("cargo::rustc-check-cfg=cfg({cfg}, values({}))", names.join(", "));
+        let release = versions.get(*client).and_then(|version| {
+            let mut parts = version.split('.');
+            Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+        });
+        let line = release.and_then(|release| lines.iter().rev().find(|(first, _)| *first <= release)).map_or(*usual, |(_, name)| name);
+        println!("cargo::rustc-cfg={cfg}={line:?}");
+    }
+}
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let mut found = HashMap::new();
@@ -52,6 +87,9 @@ fn main() {
             break;
         }
     }
+    choose_lines(&found);
+    // Turned on by generated workers of clients in which only a feature of theirs decides of TCP_NODELAY.
+    println!("cargo::rustc-check-cfg=cfg(feature, values(\"tcp-nodelay\"))");
     let mut list: Vec<_> = found.into_iter().collect();
     list.sort();
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("versions.rs");

@@ -36,4 +36,5 @@ pub mod scenarios;
 pub mod target;
 pub mod versions;
 pub mod window;
+pub mod worker;
 pub mod workload;

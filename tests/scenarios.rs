@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use redis_client_bench::drivers::raw::Raw;
 use redis_client_bench::drivers::{
     CacheCounts, CacheMode, CacheSettings, CacheSupport, Cached, CachedRead, ClientCache, Command, Commands, Driver, Error, Resp, Served,
-    Servers, Settings, find,
+    Servers, Settings,
 };
 use redis_client_bench::net::Connection;
 use redis_client_bench::scenarios::{Against, Ask, Played, Scenario, Verdict, Way, play, play_by_name};
@@ -242,7 +242,8 @@ async fn what_a_driver_says_it_cannot_is_not_possible_for_its_reason() {
     let (servers, guard) = common::standalone().await;
     let way = Way { mode: CacheMode::Broadcast, noloop: false };
     let played = play_by_name("redis-rs", against(&servers, &guard, true), ask(Scenario::Overwrite, way)).unwrap().await;
-    let reason = (find("redis-rs").unwrap().cache.modes)(servers.topology, Resp::V3, way.mode, false).unwrap_err();
+    let reason =
+        (redis_client_bench::drivers::find("redis-rs").unwrap().cache.modes)(servers.topology, Resp::V3, way.mode, false).unwrap_err();
     assert_eq!(played.verdict, Verdict::NotPossible { reason: reason.into() });
 }
 

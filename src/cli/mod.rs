@@ -4,10 +4,14 @@
 
 mod cache;
 mod calibrate;
+mod compare;
 mod drivers;
+mod export;
+mod history;
 mod limits;
 mod load;
 mod publish;
+mod record;
 mod subscribe;
 mod target;
 
@@ -32,6 +36,7 @@ Examples:
   rcb target --url redis://db.local:6379  the same for a server of yours
   rcb subscribe --driver fred             whether every message is received, and how fast
   rcb publish -n 100000                   what batches, concurrency and a window do for publishing
+  rcb compare redis@0.32.7 redis@1.8.1    whether a client got slower, with a verdict
   rcb cache                               whether client-side caches forget what they must
   rcb calibrate                           how good the instrument is on this machine
 
@@ -62,6 +67,17 @@ enum Verb {
     /// Send a mix of commands through a client: closed loop or at a set rate, every command counted, timed and checked
     #[command(disable_help_flag = true, after_help = load::EXAMPLES)]
     Load(Box<load::Arguments>),
+    /// Whether a client got slower: versions, drivers or settings in interleaved rounds, with a verdict that holds in CI
+    Compare(Box<compare::Arguments>),
+    /// Make one observation as rcb compare asks for it on standard input; see docs/WORKER.md
+    #[command(hide = true)]
+    Worker,
+    /// Write the figures of records in the format of another tool: CSV, Markdown, benchstat, Bencher, github-action-benchmark
+    Export(export::Arguments),
+    /// Store a session's record under results/: one file each, named by time, kind and machine
+    Record(record::Arguments),
+    /// Show a client's figures over its versions, from stored records: table and SVG chart
+    History(history::Arguments),
 }
 
 /// Parses the command line and does what it says.
@@ -75,6 +91,11 @@ pub fn run() -> ExitCode {
         Verb::Cache(arguments) => cache::run(&arguments),
         Verb::Calibrate(arguments) => calibrate::run(&arguments),
         Verb::Load(arguments) => load::run(&arguments),
+        Verb::Compare(arguments) => compare::run(&arguments),
+        Verb::Worker => return crate::worker::serve(),
+        Verb::Export(arguments) => export::run(&arguments),
+        Verb::Record(arguments) => record::run(&arguments),
+        Verb::History(arguments) => history::run(&arguments),
     };
     match outcome {
         Ok(_) if UNPRINTED.load(Ordering::Relaxed) => ExitCode::FAILURE,
@@ -194,4 +215,31 @@ fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Failure::Measurement(error.to_string()))?;
     print(&text);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every `rcb …` of a document in which lines end with a backslash, as a shell would split it.
+    fn commands(text: &str) -> Vec<Vec<String>> {
+        let joined = text.replace("\\\n", " ");
+        let lines = joined.lines().map(str::trim).filter(|line| line.starts_with("rcb "));
+        lines.filter_map(|line| shell_words::split(line.split(" >> ").next()?).ok()).collect()
+    }
+
+    #[test]
+    fn the_workflow_for_other_repositories_uses_flags_and_workloads_that_exist() {
+        let commands = commands(include_str!("../../docs/github-workflow.yml").replace("$MAX_REGRESSION", "5%").as_str());
+        assert_eq!(commands.len(), 2, "{commands:?}");
+        let mut verbs = commands.iter().map(|command| match Arguments::try_parse_from(command) {
+            Ok(arguments) => arguments.verb,
+            Err(error) => panic!("{command:?}: {error}"),
+        });
+        let Some(Verb::Compare(compare)) = verbs.next() else { panic!("{commands:?}") };
+        assert!(compare.max_regression.is_some() && compare.subjects.len() == 2);
+        let known = crate::plan::usual_workloads();
+        assert!(compare.workloads.iter().all(|name| known.iter().any(|workload| workload.name == *name)), "{:?}", compare.workloads);
+        assert!(matches!(verbs.next(), Some(Verb::Export(_))));
+    }
 }

@@ -9,18 +9,18 @@ use comfy_table::{CellAlignment, Table, presets};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
-use serde::Serialize;
 
 use super::limits::parse_time;
 use super::{Failure, Outcome, check_resp, json_file, named_drivers, print, runtime, save_json, too_many_connections};
 use crate::drivers::{DRIVERS, Descriptor, Kind, Profile, Resp, Settings, Strategy, Topology, find};
 use crate::interrupt::{EXIT_INTERRUPTED, Graceful, interrupted};
 use crate::measure::{self, Environment};
+use crate::record::publish::{PUBLISH_FORMAT, PublishRecord, PublishRow as Row, Ran};
 use crate::target::audit::Auditor;
-use crate::target::{Target, TargetArgs, TargetFacts, provide};
+use crate::target::{Target, TargetArgs, provide};
 use crate::workload::commands::PREFIX;
 use crate::workload::pubsub::account::fresh_run;
-use crate::workload::pubsub::burst::{Burst, Mode, Plan, SUBSCRIBER, connect};
+use crate::workload::pubsub::burst::{Mode, Plan, SUBSCRIBER, connect};
 use crate::workload::pubsub::engine::Against;
 use crate::workload::pubsub::message::{HEADER, LARGEST};
 use crate::workload::runs_on;
@@ -88,51 +88,6 @@ pub struct Arguments {
     json_out_file: Option<PathBuf>,
     #[command(flatten)]
     target: TargetArgs,
-}
-
-/// What came of a driver and mode.
-#[derive(Debug, Serialize)]
-#[serde(tag = "status", rename_all = "lowercase")]
-enum Ran {
-    Measured(Box<Burst>),
-    Failed { reason: String },
-    Unsupported { reason: String },
-}
-
-#[derive(Debug, Serialize)]
-struct Row {
-    driver: &'static str,
-    client: String,
-    /// Counted from 1.
-    round: u32,
-    #[serde(flatten)]
-    mode: Mode,
-    #[serde(flatten)]
-    result: Ran,
-}
-
-/// The JSON file.
-#[derive(Debug, Serialize)]
-struct Report {
-    format: &'static str,
-    version: u32,
-    created: String,
-    environment: Environment,
-    target: TargetFacts,
-    warnings: Vec<String>,
-    messages: u64,
-    data_size: usize,
-    sharded: bool,
-    connections: usize,
-    /// Whose subscriber receives, whatever the driver: publishing is measured.
-    subscriber: &'static str,
-    resp: Resp,
-    profile: Profile,
-    rounds: u32,
-    seed: u64,
-    /// False when it was interrupted: rows may be missing.
-    complete: bool,
-    rows: Vec<Row>,
 }
 
 /// Callers unless others are asked for.
@@ -242,8 +197,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let mut warnings = measure::warnings(&environment);
     warnings.extend(target.warnings.iter().cloned());
     warnings.iter().for_each(|warning| tell!("warning: {warning}"));
-    let mut report = Report {
-        format: "redis-client-bench/publish",
+    let mut report = PublishRecord {
+        format: PUBLISH_FORMAT.to_owned(),
         version: 1,
         created: crate::record::timestamp(std::time::SystemTime::now()),
         environment,
@@ -253,7 +208,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         data_size: arguments.data_size,
         sharded: arguments.sharded,
         connections: arguments.connections.get(),
-        subscriber: SUBSCRIBER.name,
+        subscriber: SUBSCRIBER.name.to_owned(),
         resp: arguments.resp,
         profile: arguments.profile,
         rounds: arguments.repeat,
@@ -281,7 +236,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
                     Ran::Failed { reason } => tell!("{} {mode}: FAILED: {reason}", driver.name),
                     Ran::Unsupported { reason } => tell!("{} {mode}: unsupported: {reason}", driver.name),
                 }
-                report.rows.push(Row { driver: driver.name, client: driver.client_version(), round, mode, result });
+                report.rows.push(Row { driver: driver.name.to_owned(), client: driver.client_version(), round, mode, result });
             }
         }
     }
@@ -379,7 +334,7 @@ fn table(rows: &[Row], drivers: &[&'static Descriptor], modes: &[Mode]) -> Strin
     let mut sorted: Vec<&Row> = rows.iter().collect();
     sorted.sort_by_key(place);
     for row in sorted {
-        let mut cells = vec![row.driver.to_owned(), row.mode.to_string(), row.round.to_string()];
+        let mut cells = vec![row.driver.clone(), row.mode.to_string(), row.round.to_string()];
         let note = |cells: &mut Vec<String>, text: String| {
             cells.extend((3..header.len() - 1).map(|_| "–".to_owned()));
             cells.push(text);
@@ -413,6 +368,7 @@ fn table(rows: &[Row], drivers: &[&'static Descriptor], modes: &[Mode]) -> Strin
 mod tests {
     use super::*;
     use crate::target::audit::Audit;
+    use crate::workload::pubsub::burst::Burst;
 
     #[test]
     fn shares_are_of_raw_in_the_same_round() {
@@ -428,7 +384,7 @@ mod tests {
                 commands_per_read: None,
                 audit: Audit::default(),
             };
-            let driver = find(driver).unwrap().name;
+            let driver = driver.to_owned();
             Row { driver, client: "x 1".into(), round, mode, result: Ran::Measured(Box::new(burst)) }
         };
         let batch = Mode::Batch { size: 10 };

@@ -108,6 +108,8 @@ pub struct Settings {
     pub in_flight: Option<NonZeroUsize>,
     /// Overrides the profile's response timeout.
     pub response_timeout: Option<Duration>,
+    /// Overrides the profile's TCP_NODELAY.
+    pub no_delay: Option<bool>,
 }
 
 impl Default for Settings {
@@ -120,6 +122,7 @@ impl Default for Settings {
             scope: Scope::Shared,
             in_flight: None,
             response_timeout: None,
+            no_delay: None,
         }
     }
 }
@@ -128,7 +131,7 @@ impl Settings {
     /// Whether TCP_NODELAY is to be set (`tuned`); `None` leaves the crate's default.
     #[must_use]
     pub fn nodelay(&self) -> Option<bool> {
-        (self.profile == Profile::Tuned).then_some(true)
+        self.no_delay.or((self.profile == Profile::Tuned).then_some(true))
     }
 
     /// The response timeout that the client should enforce.

@@ -7,6 +7,7 @@ pub mod clock;
 mod distribution;
 mod environment;
 pub mod latency;
+mod machine;
 mod tally;
 mod usage;
 
@@ -14,5 +15,6 @@ pub use alloc::{Allocations, CountingAllocator, allocations, live_bytes};
 pub use distribution::Distribution;
 pub use environment::{Environment, Load, warnings};
 pub use latency::Latency;
+pub use machine::Machine;
 pub use tally::{Classes, Counts, Tally};
 pub use usage::{Snapshot, Usage, peak_memory, reset_peak_memory, resident_memory};

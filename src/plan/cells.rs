@@ -59,6 +59,7 @@ impl Planner<'_> {
             scope,
             in_flight: NonZeroUsize::new(self.config.pipeline_window.in_flight),
             response_timeout: None,
+            no_delay: None,
         }
     }
 

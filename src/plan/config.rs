@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
-use super::{CacheConfig, PublishConfig, SubscribeConfig};
+use super::{CacheConfig, ComparisonConfig, PublishConfig, SubscribeConfig};
 use crate::drivers::{self, Profile, Resp, Scope, UnknownDriver};
 use crate::record::{Runtime, RuntimeFlavour};
 use crate::target::Layout;
@@ -37,6 +37,9 @@ pub struct BenchConfig {
     pub subscribe: SubscribeConfig,
     /// `cargo bench --bench client_cache`.
     pub client_cache: CacheConfig,
+    /// `rcb compare --config`, which reads nothing else of the file.
+    #[serde(default)]
+    pub compare: ComparisonConfig,
 }
 
 /// The tokio runtime of the clients.

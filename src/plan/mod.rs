@@ -2,6 +2,7 @@
 
 mod cache;
 mod cells;
+mod comparison;
 mod config;
 mod pubsub;
 #[cfg(test)]
@@ -9,6 +10,7 @@ mod tests;
 
 pub use cache::{CacheConfig, client_cache};
 pub use cells::{Group, PlannedCell, commands, pipeline_window};
+pub use comparison::{ComparisonConfig, usual_workloads};
 pub use config::{
     BadConfig, BenchConfig, ClusterConfig, CommandsConfig, ConnectionConfig, RuntimeConfig, Sweep, TimingConfig, WindowConfig,
 };

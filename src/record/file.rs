@@ -1,12 +1,12 @@
 //! The record's file: JSON, written whole or not at all.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Outcome, Row};
+use super::{BadRecord, Outcome, Row, read};
 use crate::measure::Environment;
 use crate::target::TargetFacts;
 
@@ -36,35 +36,6 @@ pub struct Record {
     pub complete: bool,
     /// The cells in the order in which they ran.
     pub rows: Vec<Row>,
-}
-
-/// A file that is no record of ours, or one that this version can't read.
-#[derive(Debug, thiserror::Error)]
-pub enum BadRecord {
-    /// It can't be read.
-    #[error("can't read the record {path}: {source}")]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// It is JSON of another form, or not JSON.
-    #[error("{path} is not a record of this tool: {reason}")]
-    Form {
-        /// The file.
-        path: PathBuf,
-        /// What and where.
-        reason: String,
-    },
-    /// It was written by a later version.
-    #[error("{path} has record version {found}, this build reads up to {VERSION}; use a newer rcb")]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        found: u32,
-    },
 }
 
 impl Record {
@@ -108,21 +79,12 @@ impl Record {
     /// # Errors
     /// [`BadRecord`], which names the file and what is wrong where.
     pub fn load(path: &Path) -> Result<Self, BadRecord> {
-        let text = std::fs::read(path).map_err(|source| BadRecord::Io { path: path.to_owned(), source })?;
-        let form = |reason: String| BadRecord::Form { path: path.to_owned(), reason };
-        #[derive(Deserialize)]
-        struct Head {
-            format: String,
-            version: u32,
+        let text = read::text(path)?;
+        let found = read::head(path, &text)?;
+        if found.format != FORMAT {
+            return Err(BadRecord::Form { path: path.to_owned(), reason: format!("its format is {:?}", found.format) });
         }
-        let head: Head = serde_json::from_slice(&text).map_err(|error| form(error.to_string()))?;
-        if head.format != FORMAT {
-            return Err(form(format!("its format is {:?}", head.format)));
-        }
-        if head.version > VERSION {
-            return Err(BadRecord::Newer { path: path.to_owned(), found: head.version });
-        }
-        serde_json::from_slice(&text).map_err(|error| form(error.to_string()))
+        read::body(path, &text, found.version, VERSION)
     }
 }
 

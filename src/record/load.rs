@@ -272,6 +272,12 @@ impl Figures {
         self.per_command(self.client.allocations?)
     }
 
+    /// Allocated bytes per command.
+    #[must_use]
+    pub fn allocated_bytes_per_command(&self) -> Option<f64> {
+        self.per_command(self.client.allocated_bytes?)
+    }
+
     /// Commands that each `read` of the servers brought, those of checkouts included: the pipeline depth really achieved.
     #[must_use]
     pub fn commands_per_read(&self) -> Option<f64> {

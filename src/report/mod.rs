@@ -1,6 +1,8 @@
 //! What people read: tables on a terminal. Renders records, measures nothing.
 
 mod cache;
+pub mod comparison;
+pub mod history;
 pub mod load;
 pub mod pubsub;
 pub mod scenarios;

@@ -34,6 +34,7 @@ struct Counters {
     reads: u64,
     cpu: Duration,
     uptime_id: String,
+    process_id: u32,
 }
 
 /// All nodes' counters at one moment.
@@ -109,6 +110,14 @@ impl Auditor {
             all.push(counters);
         }
         Ok(Reading(all))
+    }
+
+    /// The process ids of all servers on their own machines, as they say.
+    ///
+    /// # Errors
+    /// A node that does not answer.
+    pub async fn process_ids(&mut self) -> Result<Vec<u32>, Error> {
+        Ok(self.read(["server"; 4]).await?.0.iter().map(|counters| counters.process_id).collect())
     }
 
     /// How many masters it reads.
@@ -193,6 +202,7 @@ impl Counters {
             match name {
                 "total_reads_processed" => self.reads = value.parse().unwrap_or(0),
                 "used_cpu_user" | "used_cpu_sys" => self.cpu += seconds(value),
+                "process_id" => self.process_id = value.parse().unwrap_or(0),
                 "run_id" => self.uptime_id = value.to_owned(),
                 _ => {}
             }

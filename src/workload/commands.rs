@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
 
 use super::erased::AnyClient;
-use crate::drivers::{Command, Commands, Error};
+use crate::drivers::{Command, Commands, Error, Reply};
 
 /// The command that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
@@ -63,11 +63,23 @@ impl Keyspace {
     /// Makes the keys (under [`PREFIX`] and `name`, which must be this run's own) and the value.
     #[must_use]
     pub fn new(workload: &Workload, name: &str) -> Arc<Self> {
-        let keys = (0..workload.keys.max(1)).map(|index| format!("{PREFIX}{name}:{}:{index}", workload.operation).into_bytes()).collect();
         // Bytes of any value, the same in every run.
         let mut value = vec![0; workload.payload];
         StdRng::seed_from_u64(0x5EED).fill(&mut value[..]);
-        Arc::new(Self { workload: workload.clone(), keys, value })
+        Self::given(workload, &format!("{PREFIX}{name}:{}:", workload.operation), value)
+    }
+
+    /// With what all keys begin with, their numbers from 0 follow, and with the value of each.
+    #[must_use]
+    pub fn given(workload: &Workload, key_prefix: &str, value: Vec<u8>) -> Arc<Self> {
+        let keys = (0..workload.keys.max(1)).map(|index| format!("{key_prefix}{index}").into_bytes()).collect();
+        Arc::new(Self { workload: Workload { payload: value.len(), ..workload.clone() }, keys, value })
+    }
+
+    /// What is sent.
+    #[must_use]
+    pub fn workload(&self) -> &Workload {
+        &self.workload
     }
 
     /// The key of the `index`-th operation.
@@ -187,11 +199,36 @@ impl Keyspace {
         match self.workload.operation {
             Operation::Get => self.check_length(client.get(key).await?.map(|value| value.as_ref().len())),
             Operation::Set => client.set(key, &self.value).await,
-            Operation::Hkeys => {
-                let fields = client.hkeys(key).await?;
-                if fields.len() == self.workload.fields.max(1) { Ok(()) } else { Err(self.wrong_length("HKEYS", Some(fields.len()))) }
-            }
+            Operation::Hkeys => self.check_fields(client.hkeys(key).await?.len()),
         }
+    }
+
+    /// The command of the `index`-th operation, for an explicit pipeline.
+    #[must_use]
+    pub fn command_at(&self, index: usize) -> Command {
+        match self.workload.operation {
+            Operation::Get => Command::get(self.key(index)),
+            Operation::Set => Command::set(self.key(index), &self.value),
+            Operation::Hkeys => Command::new("HKEYS").arg(self.key(index)),
+        }
+    }
+
+    /// The check of [`operate`](Self::operate) for a reply of an explicit pipeline.
+    ///
+    /// # Errors
+    /// [`Error::Protocol`] for a reply of the wrong kind or length.
+    #[inline]
+    pub fn check_reply<R: Reply>(&self, reply: R) -> Result<(), Error> {
+        match self.workload.operation {
+            Operation::Get => self.check_length(reply.into_blob()?.map(|value| value.as_ref().len())),
+            Operation::Set => reply.into_ok(),
+            Operation::Hkeys => self.check_fields(reply.into_blobs()?.len()),
+        }
+    }
+
+    #[inline]
+    fn check_fields(&self, got: usize) -> Result<(), Error> {
+        if got == self.workload.fields.max(1) { Ok(()) } else { Err(self.wrong_length("HKEYS", Some(got))) }
     }
 
     /// Whether a value of this length may be the one that was written.

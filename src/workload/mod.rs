@@ -10,6 +10,7 @@ pub mod mix;
 pub mod pubsub;
 mod run;
 mod runner;
+pub mod timed;
 
 pub use connect::{Connected, Use, connect, runs_on};
 pub use erased::AnyClient;

@@ -148,20 +148,14 @@ const LONGEST_STRETCH: u64 = 32;
 pub async fn closed_loop<W: Work>(operations: u64, callers: usize, work: &W) -> Result<(Duration, Usage), Failure> {
     let callers = callers.clamp(1, usize::try_from(operations).unwrap_or(usize::MAX).max(1));
     let stretch = (operations / (callers as u64 * 8)).clamp(1, LONGEST_STRETCH);
-    let shared = Arc::new(Start { ready: AtomicUsize::new(0), all_ready: Notify::new(), next: AtomicU64::new(0) });
-    let (release, released) = watch::channel(false);
-    let mut tasks = JoinSet::new();
-    for _ in 0..callers {
-        let (work, shared, mut released) = (work.clone(), shared.clone(), released.clone());
-        tasks.spawn(async move {
-            if shared.ready.fetch_add(1, Ordering::AcqRel) + 1 == callers {
-                shared.all_ready.notify_one();
-            }
-            // An error would mean that the run was given up.
-            let _ = released.wait_for(|&go| go).await;
+    let next = Arc::new(AtomicU64::new(0));
+    let all = together(callers, |_, mut gate| {
+        let (work, next) = (work.clone(), next.clone());
+        async move {
+            gate.pass().await;
             let mut done = 0;
             loop {
-                let first = shared.next.fetch_add(stretch, Ordering::Relaxed);
+                let first = next.fetch_add(stretch, Ordering::Relaxed);
                 if first >= operations {
                     return (Instant::now(), done, None);
                 }
@@ -171,13 +165,44 @@ pub async fn closed_loop<W: Work>(operations: u64, callers: usize, work: &W) -> 
                 }
                 done += count;
             }
-        });
+        }
+    })
+    .await;
+    match all.first_error {
+        None => Ok((all.elapsed, all.client)),
+        Some(error) => Err(Failure::Command { kind: error.kind(), text: error.to_string(), done: all.done, wanted: operations }),
+    }
+}
+
+/// What callers did together.
+pub(super) struct Together {
+    /// From their release to the end of the last.
+    pub(super) elapsed: Duration,
+    /// What the process used meanwhile.
+    pub(super) client: Usage,
+    /// Operations that succeeded.
+    pub(super) done: u64,
+    /// The first error.
+    pub(super) first_error: Option<Error>,
+}
+
+/// When a caller was done, the operations that succeeded, and what ended it early.
+pub(super) type Ended = (Instant, u64, Option<Error>);
+
+/// Spawns the tasks that `caller` makes, by number, releases them when all of them wait at their [`Gate`], and waits for
+/// the last. Dropping the future aborts them.
+pub(super) async fn together<F: Future<Output = Ended> + Send + 'static>(callers: usize, caller: impl Fn(usize, Gate) -> F) -> Together {
+    let shared = Arc::new(Start { callers, ready: AtomicUsize::new(0), all_ready: Notify::new() });
+    let (release, released) = watch::channel(None);
+    let mut tasks = JoinSet::new();
+    for number in 0..callers {
+        tasks.spawn(caller(number, Gate { shared: shared.clone(), released: released.clone() }));
     }
     shared.all_ready.notified().await;
     let snapshot = Snapshot::take();
     let start = Instant::now();
     // Cannot fail: every caller holds a receiver.
-    let _ = release.send(true);
+    let _ = release.send(Some(start));
     let (mut end, mut done, mut first_error) = (start, 0, None);
     while let Some(joined) = tasks.join_next().await {
         match joined {
@@ -189,18 +214,32 @@ pub async fn closed_loop<W: Work>(operations: u64, callers: usize, work: &W) -> 
             Err(panic) => first_error = first_error.or(Some(Error::Client(format!("a caller panicked: {panic}")))),
         }
     }
-    let usage = snapshot.usage();
-    match first_error {
-        None => Ok((end - start, usage)),
-        Some(error) => Err(Failure::Command { kind: error.kind(), text: error.to_string(), done, wanted: operations }),
+    Together { elapsed: end - start, client: snapshot.usage(), done, first_error }
+}
+
+/// Where a caller waits until all of them are there.
+pub(super) struct Gate {
+    shared: Arc<Start>,
+    released: watch::Receiver<Option<Instant>>,
+}
+
+impl Gate {
+    /// Waits, and returns the moment of the release.
+    pub(super) async fn pass(&mut self) -> Instant {
+        if self.shared.ready.fetch_add(1, Ordering::AcqRel) + 1 == self.shared.callers {
+            self.shared.all_ready.notify_one();
+        }
+        // An error would mean that the run was given up.
+        let start = self.released.wait_for(Option::is_some).await.ok().and_then(|start| *start);
+        start.unwrap_or_else(Instant::now)
     }
 }
 
 /// What the callers of one run share.
 struct Start {
+    callers: usize,
     ready: AtomicUsize,
     all_ready: Notify,
-    next: AtomicU64,
 }
 
 #[cfg(test)]

@@ -10,17 +10,16 @@ use std::time::Duration;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
-use serde::Serialize;
 
 use super::limits::{allow_files, allow_memory, parse_time};
 use super::{Failure, Outcome, check_resp, json_file, named_drivers, print, runtime, save_json};
 use crate::drivers::{Kind, Profile, Resp, Settings, Topology};
 use crate::interrupt::{EXIT_INTERRUPTED, Graceful, interrupted};
 use crate::measure::{self, Environment};
-use crate::target::{Target, TargetArgs, TargetFacts, provide};
+use crate::record::subscribe::{BufferFacts, Ran, SUBSCRIBE_FORMAT, SubscribeRecord, SubscribeRow as Row};
+use crate::target::{Target, TargetArgs, provide};
 use crate::workload::pubsub::channels::{Channels, usual_prefix};
 use crate::workload::pubsub::engine::{self, Against, News};
-use crate::workload::pubsub::outcome;
 use crate::workload::pubsub::plan::Plan;
 
 const EXAMPLES: &str = "\
@@ -124,69 +123,6 @@ pub struct Arguments {
     target: TargetArgs,
 }
 
-/// What came of one driver.
-#[derive(Debug, Serialize)]
-#[serde(tag = "status", rename_all = "lowercase")]
-enum Ran {
-    /// It ran; whether it is sound and without loss is in its figures.
-    Measured(Box<outcome::Outcome>),
-    /// It gave nothing.
-    Failed { reason: String },
-}
-
-/// The client's buffer, and what it does when that is full.
-#[derive(Debug, Serialize)]
-struct BufferFacts {
-    /// Messages; `None` = not limited by a number of messages.
-    capacity: Option<usize>,
-    when_full: String,
-}
-
-/// One driver of the report.
-#[derive(Debug, Serialize)]
-struct Row {
-    driver: &'static str,
-    /// Counted from 1.
-    round: u32,
-    client: String,
-    way: &'static str,
-    buffer: Option<BufferFacts>,
-    #[serde(flatten)]
-    result: Ran,
-}
-
-/// The JSON file.
-#[derive(Debug, Serialize)]
-struct Report {
-    format: &'static str,
-    version: u32,
-    created: String,
-    environment: Environment,
-    target: TargetFacts,
-    warnings: Vec<String>,
-    mode: Kind,
-    resp: Resp,
-    profile: Profile,
-    channels: u32,
-    subscribers_per_channel: u32,
-    channels_per_subscriber: u32,
-    distribute_subscribers: bool,
-    publishers: u32,
-    publish_rps: Option<f64>,
-    publish_batch: u64,
-    data_size: usize,
-    subscriber_delay_s: f64,
-    churn_interval_s: Option<f64>,
-    warm_up_s: f64,
-    /// What latencies count from.
-    latency_from: &'static str,
-    rounds: u32,
-    seed: u64,
-    /// False when it was interrupted: rows may be missing.
-    complete: bool,
-    rows: Vec<Row>,
-}
-
 impl Arguments {
     fn plan(&self) -> Plan {
         Plan {
@@ -212,9 +148,9 @@ impl Arguments {
         }
     }
 
-    fn report(&self, environment: Environment, target: &Target) -> Report {
-        Report {
-            format: "redis-client-bench/subscribe",
+    fn report(&self, environment: Environment, target: &Target) -> SubscribeRecord {
+        SubscribeRecord {
+            format: SUBSCRIBE_FORMAT.to_owned(),
             version: 1,
             created: crate::record::timestamp(std::time::SystemTime::now()),
             warnings: measure::warnings(&environment),
@@ -234,7 +170,7 @@ impl Arguments {
             subscriber_delay_s: self.subscriber_delay.as_secs_f64(),
             churn_interval_s: self.churn_interval.map(|interval| interval.as_secs_f64()),
             warm_up_s: self.plan().warm_up.as_secs_f64(),
-            latency_from: self.plan().latency_from(),
+            latency_from: self.plan().latency_from().to_owned(),
             rounds: self.rounds,
             seed: self.seed,
             complete: false,
@@ -325,7 +261,14 @@ pub fn run(arguments: &Arguments) -> Outcome {
             capacity: buffer.applied(&crate::drivers::SubscriberSettings { buffer: plan.buffer, node: None }),
             when_full: buffer.when_full.to_string(),
         });
-        let row = Row { driver: driver.name, round, client: driver.client_version(), way: driver.pubsub.way, buffer, result };
+        let row = Row {
+            driver: driver.name.to_owned(),
+            round,
+            client: driver.client_version(),
+            way: driver.pubsub.way.to_owned(),
+            buffer,
+            result,
+        };
         print(&report::summary(&row, &plan));
         report.rows.push(row);
     }

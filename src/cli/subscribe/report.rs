@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::{Ran, Row};
+use super::Row;
 use crate::drivers::Descriptor;
+use crate::record::subscribe::Ran;
 use crate::workload::pubsub::outcome::{Outcome, Phase, Tick};
 use crate::workload::pubsub::plan::Plan;
 
@@ -208,7 +209,7 @@ pub fn table(rows: &[Row]) -> String {
         let none = || "–".to_owned();
         let cells = match &row.result {
             Ran::Failed { reason } => {
-                let mut cells = vec![row.driver.to_owned(), row.round.to_string()];
+                let mut cells = vec![row.driver.clone(), row.round.to_string()];
                 cells.extend((2..header.len() - 1).map(|_| none()));
                 cells.push(format!("FAILED: {reason}"));
                 cells
@@ -234,7 +235,7 @@ pub fn table(rows: &[Row]) -> String {
                 let rate = outcome.rate();
                 let share = rate.zip(raw(row.round)).map(|(rate, raw)| rate / raw * 100.0);
                 vec![
-                    row.driver.to_owned(),
+                    row.driver.clone(),
                     row.round.to_string(),
                     rate.map_or_else(none, |rate| format!("{rate:.0}")),
                     share.map_or_else(none, |share| format!("{share:.0}%")),
@@ -263,7 +264,8 @@ mod tests {
     use crate::workload::pubsub::stream::Tally;
 
     fn row(driver: &'static str, round: u32, outcome: Outcome) -> Row {
-        Row { driver, round, client: "x 1".into(), way: "", buffer: None, result: Ran::Measured(Box::new(outcome)) }
+        let result = Ran::Measured(Box::new(outcome));
+        Row { driver: driver.into(), round, client: "x 1".into(), way: String::new(), buffer: None, result }
     }
 
     fn measured(count: u64) -> Outcome {

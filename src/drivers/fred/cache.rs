@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fred::clients::{Client, Pipeline};
+use fred::clients::Pipeline;
 use fred::interfaces::{ClientLike, KeysInterface, TrackingInterface};
-use fred::types::client::Invalidation;
-use fred::types::{ClusterHash, CustomCommand, MultipleStrings, Value};
+use fred::types::{ClusterHash, CustomCommand, MultipleStrings};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
+use super::api::{Client, Invalidation, Value};
 use super::{Fred, FredReply, calls, connect};
 use crate::drivers::store::{self, Forgets, Found, Store};
 use crate::drivers::{

@@ -1,11 +1,12 @@
 //! The commands on a client, as the crate's documentation shows them.
 
 use bytes::Bytes;
-use fred::clients::{Client, Pipeline};
+use fred::clients::Pipeline;
 use fred::interfaces::{ClientLike, HashesInterface, KeysInterface, PubsubInterface, TransactionInterface};
-use fred::types::{ClusterHash, CustomCommand, Value};
+use fred::types::{ClusterHash, CustomCommand};
 
 use super::FredReply;
+use super::api::{Client, FredError, Value};
 use crate::drivers::{Command, Error, PipelineReplies, receivers};
 
 /// `GET` through [`KeysInterface`].
@@ -44,7 +45,7 @@ fn is(command: &Command, name: &str, args: usize) -> bool {
 }
 
 /// Any command: typed where the contract has a typed call, else as a custom command. In a pipeline or transaction it returns at once.
-async fn issue<C: ClientLike + KeysInterface + HashesInterface>(client: &C, command: &Command) -> Result<Value, fred::error::Error> {
+async fn issue<C: ClientLike + KeysInterface + HashesInterface>(client: &C, command: &Command) -> Result<Value, FredError> {
     let mut args = command.args();
     match (args.next(), args.next()) {
         (Some(key), None) if is(command, "GET", 1) => client.get(key).await,

@@ -1,9 +1,9 @@
 //! `fred`: one client.
 
 use bytes::Bytes;
-use fred::clients::Client;
 use fred::interfaces::{ClientLike, KeysInterface};
 
+use super::api::Client;
 use super::cache::{self, FredCached};
 use super::connect::{self, Serving};
 use super::subscriber::{self, FredSubscriber};

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fred::clients::{Client, SubscriberClient};
+use fred::clients::SubscriberClient;
 use fred::interfaces::{ClientLike, EventInterface};
-use fred::types::config::{Config, Server, ServerConfig};
 use fred::types::{Builder, ConnectHandle, RespVersion};
 use tokio::task::JoinSet;
 
+use super::api::{Client, Config, Server, ServerConfig};
 use crate::drivers::{Error, Profile, Resp, ResponseTimeout, Servers, Settings, Topology};
 use crate::net::{Address, Endpoint, Secret};
 

@@ -1,6 +1,6 @@
 //! The crate's errors under the one rule.
 
-use fred::error::{Error as FredError, ErrorKind};
+use super::api::{ErrorKind, FredError, is_routing};
 
 use crate::drivers::Error;
 
@@ -18,7 +18,8 @@ impl From<FredError> for Error {
             ErrorKind::Timeout => Error::Timeout(text.to_owned()),
             ErrorKind::IO | ErrorKind::Canceled => Error::Connection(text.to_owned()),
             ErrorKind::Protocol | ErrorKind::Parse | ErrorKind::NotFound => Error::Protocol(text.to_owned()),
-            ErrorKind::Backpressure | ErrorKind::Routing | ErrorKind::Url | ErrorKind::Sentinel => Error::Client(text.to_owned()),
+            ErrorKind::Backpressure | ErrorKind::Url | ErrorKind::Sentinel => Error::Client(text.to_owned()),
+            kind if is_routing(kind) => Error::Client(text.to_owned()),
             // The kinds that fred gives to error replies, by their code.
             _ if is_reply(text) => Error::server(text),
             ErrorKind::Auth => Error::Login(text.to_owned()),

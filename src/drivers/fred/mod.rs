@@ -1,5 +1,9 @@
 //! Drivers of the [`fred`](https://docs.rs/fred) crate.
 
+// What differs between releases of the crate; `build.rs` tells which line this build has.
+#[cfg_attr(fred_line = "9", path = "api/v9.rs")]
+#[cfg_attr(fred_line = "10", path = "api/v10.rs")]
+mod api;
 mod cache;
 mod calls;
 mod client;
@@ -18,7 +22,7 @@ pub use subscriber::FredSubscriber;
 const NOTES: &[&str] = &[
     "As it ships: TCP_NODELAY off, no response timeout, no limit to its queue, and no reconnect policy: after a lost connection every call fails. Tuned keeps all but the first.",
     "Without a reconnect policy fred leaves commands that are sent to a lost connection waiting for ever; the driver closes the queue then, so that they fail.",
-    "It flushes after 200 commands (max_feed_count) or when its queue is empty, also when tuned.",
+    api::FLUSHES,
     "A call on the Pool itself takes four turns of its round robin, so that 2 or 4 clients are used as one; the driver calls Pool::next, as the documentation also shows.",
     "On a cluster each client keeps one more connection, to a node of its choice, for CLUSTER SLOTS.",
     "An error inside of a transaction is that of the whole, though the other commands were executed: fred reads EXEC's reply as one value.",

@@ -1,9 +1,9 @@
 //! `fred-pool`: several clients, taken round robin.
 
 use bytes::Bytes;
-use fred::clients::Pool;
 use fred::interfaces::{ClientLike, KeysInterface};
 
+use super::api::{Client, Pool};
 use super::connect::{self, Serving};
 use super::subscriber::{self, FredSubscriber};
 use super::{FredReply, calls};
@@ -48,7 +48,7 @@ impl Pipelines for FredPool {
         if self.pool.next().is_clustered() {
             return Lanes::EachCall;
         }
-        let one = |client: &fred::clients::Client| {
+        let one = |client: &Client| {
             let pool = Pool::from_clients(vec![client.clone()]).expect("a pool of one is not empty");
             Self { pool, serving: self.serving.clone() }
         };

@@ -1,7 +1,7 @@
 //! The crate's reply type.
 
+use super::api::Value as Raw;
 use bytes::Bytes;
-use fred::types::Value as Raw;
 
 use crate::drivers::{Error, Reply, Value};
 

@@ -4,10 +4,11 @@ use std::borrow::Cow;
 
 use fred::clients::SubscriberClient;
 use fred::interfaces::{EventInterface, PubsubInterface};
-use fred::types::{Key, Message as FredMessage};
+use fred::types::Message as FredMessage;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
+use super::api::Key;
 use super::connect::{self, Serving};
 use crate::drivers::{Buffer, Error, Event, Kind, Message, PubSub, Servers, Settings, Subscriber, SubscriberSettings, WhenFull};
 

@@ -13,17 +13,19 @@
 
 use std::num::NonZeroUsize;
 
+use redis::aio::{ConnectionManager, MultiplexedConnection};
 use redis::caching::{self, CacheConfig, CacheStatistics};
+use redis::cluster_async::ClusterConnection;
 use redis::{AsyncCommands, CommandCacheConfig};
 
-use super::RedisReply;
+use super::{RedisReply, RedisRs, RedisRsCluster, RedisRsManager, api, cluster, connect};
 use crate::drivers::{
-    CacheCounts, CacheMode, CacheSettings, CacheSupport, Cached, CachedRead, Capacity, Commands, CountedBy, Error, Resp, Served, Topology,
-    Units, at_once,
+    CacheCounts, CacheMode, CacheSettings, CacheSupport, Cached, CachedRead, Capacity, ClientCache, Commands, CountedBy, Error, Resp,
+    Served, Servers, Settings, Topology, Units, at_once,
 };
 
 /// What all three can cache. A driver adds what it does when its connection is lost.
-pub const SUPPORT: CacheSupport = CacheSupport {
+const SUPPORT: CacheSupport = CacheSupport {
     modes,
     way: "tracking and cache by redis-rs (cache-aio)",
     units: Units::Entries,
@@ -65,8 +67,6 @@ macro_rules! cache_notes {
         ]
     };
 }
-pub(super) use cache_notes;
-
 /// The crate's configuration for `options`.
 ///
 /// # Errors
@@ -113,7 +113,7 @@ pub struct RedisCached<C> {
 }
 
 impl<C: MayCache> RedisCached<C> {
-    /// `client`, connected with the [`config`] of `options`.
+    /// `client`, connected with the cache that `options` ask for.
     pub fn new(client: C, options: &CacheSettings) -> Self {
         Self { client, opt_in: options.mode == CacheMode::OptIn }
     }
@@ -163,6 +163,111 @@ impl<C: MayCache> Cached for RedisCached<C> {
     /// The connections end with their last clone: the crate knows no other way.
     async fn close(self) {
         drop(self);
+    }
+}
+
+/// What one connection can cache.
+pub const CONNECTION: CacheSupport = CacheSupport {
+    reconnects: false,
+    notes: cache_notes![
+        "After its connection is lost it goes on serving hits, which nobody invalidates any more, until their TTL; misses and everything else fail.",
+    ],
+    ..SUPPORT
+};
+
+/// What a `ConnectionManager` can cache.
+pub const MANAGER: CacheSupport = CacheSupport {
+    notes: cache_notes![
+        "What it has cached over a connection is not served once it has another; each such entry is dropped, and counted as invalidated, when it is next asked for.",
+    ],
+    ..SUPPORT
+};
+
+/// What a cluster connection can cache.
+pub const CLUSTER: CacheSupport = CacheSupport {
+    notes: cache_notes![
+        "Every read goes through a channel to the one routing task, hits too, and that task looks into the cache: a hit costs the way there and back, and nobody can tell of one read whether it was one, only how many there were.",
+        "One cache for all nodes; entries of a node's lost connection are not served by its next, and a FLUSHALL of one node empties the cache of all.",
+    ],
+    ..SUPPORT
+};
+
+impl ClientCache for RedisRs {
+    type Cached = RedisCached<Self>;
+
+    async fn cached(servers: &Servers, settings: &Settings, options: &CacheSettings) -> Result<Self::Cached, Error> {
+        let cache = config(servers.topology, settings.resp, options)?;
+        let client = connect::client(servers.first(), settings)?;
+        let config = connect::config(settings).set_cache_config(cache);
+        let connecting = async { connect::login(api::open(&client, &config).await) };
+        Ok(RedisCached::new(Self(connect::limited(connecting).await?), options))
+    }
+}
+
+impl MayCache for RedisRs {
+    type Connection = MultiplexedConnection;
+    const LOOKS_FIRST: bool = true;
+
+    fn connection(&self) -> MultiplexedConnection {
+        self.0.clone()
+    }
+
+    fn statistics(&self) -> Option<CacheStatistics> {
+        self.0.get_cache_statistics()
+    }
+}
+
+impl ClientCache for RedisRsManager {
+    type Cached = RedisCached<Self>;
+
+    async fn cached(servers: &Servers, settings: &Settings, options: &CacheSettings) -> Result<Self::Cached, Error> {
+        let cache = config(servers.topology, settings.resp, options)?;
+        let client = connect::client(servers.first(), settings)?;
+        let config = connect::manager_config(settings).set_cache_config(cache);
+        let connecting = async {
+            connect::probe(servers.first(), settings).await?;
+            connect::login(api::open_manager(client, config).await)
+        };
+        Ok(RedisCached::new(Self(connect::limited(connecting).await?), options))
+    }
+}
+
+impl MayCache for RedisRsManager {
+    type Connection = ConnectionManager;
+    // It first awaits the shared future of its connection, which is done at once but while it connects again.
+    const LOOKS_FIRST: bool = true;
+
+    fn connection(&self) -> ConnectionManager {
+        self.0.clone()
+    }
+
+    fn statistics(&self) -> Option<CacheStatistics> {
+        self.0.get_cache_statistics()
+    }
+}
+
+impl ClientCache for RedisRsCluster {
+    type Cached = RedisCached<Self>;
+
+    async fn cached(servers: &Servers, settings: &Settings, options: &CacheSettings) -> Result<Self::Cached, Error> {
+        let cache = config(servers.topology, settings.resp, options)?;
+        let client = cluster::builder(servers, settings)?.cache_config(cache).build()?;
+        let connecting = async { connect::login(client.get_async_connection().await) };
+        Ok(RedisCached::new(Self(connect::limited(connecting).await?), options))
+    }
+}
+
+impl MayCache for RedisRsCluster {
+    type Connection = ClusterConnection;
+    // Each command goes through a channel to the task that routes, and that task looks into the cache.
+    const LOOKS_FIRST: bool = false;
+
+    fn connection(&self) -> ClusterConnection {
+        self.0.clone()
+    }
+
+    fn statistics(&self) -> Option<CacheStatistics> {
+        self.0.get_cache_statistics()
     }
 }
 

@@ -3,7 +3,7 @@
 use redis::AsyncCommands;
 use redis::aio::ConnectionLike;
 
-use super::RedisReply;
+use super::{RedisReply, api};
 use crate::drivers::{Command, Error, PipelineReplies};
 
 /// `GET` through [`AsyncCommands`].
@@ -26,11 +26,6 @@ pub async fn publish<C: AsyncCommands>(connection: &mut C, channel: &[u8], paylo
     Ok(connection.publish::<_, _, u64>(channel, payload).await?)
 }
 
-/// `SPUBLISH` through [`AsyncCommands`].
-pub async fn spublish<C: AsyncCommands>(connection: &mut C, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
-    Ok(connection.spublish::<_, _, u64>(channel, payload).await?)
-}
-
 fn request(command: &Command) -> redis::Cmd {
     let mut request = redis::cmd(command.name());
     for argument in command.args() {
@@ -44,20 +39,23 @@ pub async fn query<C: ConnectionLike>(connection: &mut C, command: &Command) -> 
     Ok(RedisReply(request(command).query_async(connection).await?))
 }
 
-/// An explicit pipeline. With `ignore_errors` an error reply stays in its place; the default fails the whole pipeline.
+/// An explicit pipeline.
 pub async fn pipeline<C: ConnectionLike>(connection: &mut C, commands: &[Command]) -> Result<PipelineReplies<RedisReply>, Error> {
     // The crate refuses an empty pipeline.
     if commands.is_empty() {
         return Ok(Vec::new());
     }
-    let replies: Vec<redis::Value> = requests(commands).ignore_errors().query_async(connection).await?;
+    let replies = api::replies(&mut requests(commands), connection).await?;
     Ok(replies.into_iter().map(RedisReply::new).collect())
 }
 
 fn requests(commands: &[Command]) -> redis::Pipeline {
-    let mut pipeline = redis::Pipeline::with_capacity(commands.len());
+    let mut pipeline = api::pipeline_for(commands.len());
     for command in commands {
-        pipeline.add_command(request(command));
+        pipeline.cmd(command.name());
+        for argument in command.args() {
+            pipeline.arg(argument);
+        }
     }
     pipeline
 }
@@ -68,7 +66,7 @@ pub async fn transaction<C: ConnectionLike>(connection: &mut C, commands: &[Comm
         return Ok(Vec::new());
     }
     // Nil when a watched key was changed.
-    let replies: Option<Vec<redis::Value>> = requests(commands).atomic().ignore_errors().query_async(connection).await?;
+    let replies = api::executed(&mut requests(commands), connection).await?;
     Ok(replies.ok_or_else(Error::aborted)?.into_iter().map(RedisReply::new).collect())
 }
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-pub use super::error::login_error;
-use redis::io::tcp::TcpSettings;
-use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
+use redis::{Client, ConnectionAddr, ConnectionInfo};
 
-use crate::drivers::{Error, Profile, Resp, ResponseTimeout, Settings};
+use super::api;
+pub use super::api::{config, manager_config};
+use crate::drivers::{Error, Resp, Settings};
 use crate::net::{Address, Endpoint, Secret};
 
 /// The time limit for opening one connection in the profile `tuned`.
@@ -15,8 +15,17 @@ pub const CONNECTION_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest that a whole `connect` may take, whatever the client does.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
+/// How to log in.
+pub struct Login<'a> {
+    pub username: Option<&'a str>,
+    pub password: Option<&'a str>,
+    pub database: i64,
+    pub resp: Resp,
+}
+
 /// Where and how to log in.
 pub fn info(endpoint: &Endpoint, settings: &Settings) -> Result<ConnectionInfo, Error> {
+    api::check(settings)?;
     let address = match (&endpoint.address, &endpoint.tls) {
         (Address::Unix(path), _) => ConnectionAddr::Unix(path.clone()),
         (Address::Tcp(host, port), None) => ConnectionAddr::Tcp(host.clone(), *port),
@@ -24,30 +33,13 @@ pub fn info(endpoint: &Endpoint, settings: &Settings) -> Result<ConnectionInfo, 
             ConnectionAddr::TcpTls { host: host.clone(), port: *port, insecure: tls.insecure, tls_params: None }
         }
     };
-    let mut login = RedisConnectionInfo::default().set_db(i64::from(endpoint.database)).set_protocol(protocol(settings.resp));
-    if let Some(username) = &endpoint.username {
-        login = login.set_username(username);
-    }
-    if let Some(password) = endpoint.password.as_ref().map(Secret::reveal) {
-        login = login.set_password(password);
-    }
-    let info = address.into_connection_info()?.set_redis_settings(login).set_tcp_settings(tcp(settings));
-    with_certificates(info, endpoint)
-}
-
-/// TCP_NODELAY as the profile wants it; the crate's default is off.
-pub fn tcp(settings: &Settings) -> TcpSettings {
-    match settings.nodelay() {
-        Some(nodelay) => TcpSettings::default().set_nodelay(nodelay),
-        None => TcpSettings::default(),
-    }
-}
-
-fn protocol(resp: Resp) -> ProtocolVersion {
-    match resp {
-        Resp::V2 => ProtocolVersion::RESP2,
-        Resp::V3 => ProtocolVersion::RESP3,
-    }
+    let login = Login {
+        username: endpoint.username.as_deref(),
+        password: endpoint.password.as_ref().map(Secret::reveal),
+        database: i64::from(endpoint.database),
+        resp: settings.resp,
+    };
+    with_certificates(api::info(address, login, settings)?, endpoint)
 }
 
 #[cfg(not(feature = "tls"))]
@@ -88,25 +80,11 @@ pub fn client(endpoint: &Endpoint, settings: &Settings) -> Result<Client, Error>
     Ok(Client::open(info(endpoint, settings)?)?)
 }
 
-/// How connections behave. The profile `tuned` raises the queue of waiting requests, which the crate fills without waiting;
-/// the write buffer keeps its own size, since that shapes the client's writes, and requests in flight have no limit anyway.
-pub fn config(settings: &Settings) -> AsyncConnectionConfig {
-    let mut config = AsyncConnectionConfig::new();
-    if settings.profile == Profile::Tuned {
-        config = config.set_connection_timeout(Some(CONNECTION_TIMEOUT)).set_pipeline_buffer_size(Settings::QUEUE_CAPACITY);
-    }
-    match settings.timeout() {
-        ResponseTimeout::CrateDefault => config,
-        ResponseTimeout::Never => config.set_response_timeout(None),
-        ResponseTimeout::After(after) => config.set_response_timeout(Some(after)),
-    }
-}
-
 /// Opens one connection and drops it: for clients that retry a refused or rejected connection on and on,
 /// so that the user learns the reason at once.
 pub async fn probe(endpoint: &Endpoint, settings: &Settings) -> Result<(), Error> {
-    let config = AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECTION_TIMEOUT));
-    login(client(endpoint, settings)?.get_multiplexed_async_connection_with_config(&config).await)?;
+    let config = api::probe_config(settings);
+    login(api::open(&client(endpoint, settings)?, &config).await)?;
     Ok(())
 }
 
@@ -115,10 +93,33 @@ pub fn login<T>(result: Result<T, redis::RedisError>) -> Result<T, Error> {
     result.map_err(|error| login_error(error.into()))
 }
 
+/// `error` as it came of opening a connection: a refused login is [`Error::Login`]. The cluster client wraps the reason in a text.
+pub fn login_error(error: Error) -> Error {
+    const REFUSED: [&str; 4] = ["WRONGPASS", "NOAUTH", "NOPERM", "Password authentication failed"];
+    match error {
+        Error::Server(reply) if REFUSED.contains(&reply.code.as_str()) => Error::Login(reply.to_string()),
+        Error::Server(reply) if reply.detail.contains("without any password configured") => Error::Login(reply.to_string()),
+        Error::Connection(text) | Error::Client(text) if REFUSED.iter().any(|word| text.contains(word)) => Error::Login(text),
+        other => other,
+    }
+}
+
 /// Bounds the opening of all connections.
 pub async fn limited<T>(connecting: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     match tokio::time::timeout(CONNECT_LIMIT, connecting).await {
         Ok(result) => result,
         Err(_) => Err(Error::Connection(format!("no connection within {CONNECT_LIMIT:?}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_login_is_told_apart_also_in_words() {
+        assert_eq!(login_error(Error::server("WRONGPASS no")).kind(), "login");
+        assert_eq!(login_error(Error::Connection("failed: WRONGPASS no".into())).kind(), "login");
+        assert_eq!(login_error(Error::server("ERR no")).kind(), "server");
     }
 }

@@ -1,19 +1,17 @@
 //! `redis-rs`: one multiplexed connection.
 
 use redis::aio::MultiplexedConnection;
-use redis::caching::CacheStatistics;
 
-use super::cache::{self, MayCache, RedisCached, cache_notes};
+use super::cache;
 use super::subscriber::{self, RedisSubscriber};
-use super::{commands_through, connect};
+use super::{api, commands_through, connect};
 use crate::drivers::{
-    Applied, CacheSettings, CacheSupport, ClientCache, Descriptor, Driver, Error, Lanes, PipelineReach, Resp, Servers, Settings, Subscribe,
-    SubscriberSettings, Topology,
+    Applied, Descriptor, Driver, Error, Lanes, PipelineReach, Servers, Settings, Subscribe, SubscriberSettings, Topology,
 };
 
 /// One multiplexed connection, cloned for each call as the crate's documentation advises.
 #[derive(Clone)]
-pub struct RedisRs(MultiplexedConnection);
+pub struct RedisRs(pub(super) MultiplexedConnection);
 
 commands_through!(RedisRs, self, connection = self.0.clone(), connection, lanes = Lanes::Handles(vec![self.clone()]));
 
@@ -25,31 +23,6 @@ impl Subscribe for RedisRs {
     }
 }
 
-impl ClientCache for RedisRs {
-    type Cached = RedisCached<Self>;
-
-    async fn cached(servers: &Servers, settings: &Settings, options: &CacheSettings) -> Result<Self::Cached, Error> {
-        let cache = cache::config(servers.topology, settings.resp, options)?;
-        let client = connect::client(servers.first(), settings)?;
-        let config = connect::config(settings).set_cache_config(cache);
-        let connecting = async { connect::login(client.get_multiplexed_async_connection_with_config(&config).await) };
-        Ok(RedisCached::new(Self(connect::limited(connecting).await?), options))
-    }
-}
-
-impl MayCache for RedisRs {
-    type Connection = MultiplexedConnection;
-    const LOOKS_FIRST: bool = true;
-
-    fn connection(&self) -> MultiplexedConnection {
-        self.0.clone()
-    }
-
-    fn statistics(&self) -> Option<CacheStatistics> {
-        self.0.get_cache_statistics()
-    }
-}
-
 impl Driver for RedisRs {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "redis-rs",
@@ -57,24 +30,18 @@ impl Driver for RedisRs {
         summary: "one multiplexed connection, shared by all callers",
         documentation: "https://docs.rs/redis/latest/redis/aio/struct.MultiplexedConnection.html",
         topologies: &[Topology::Standalone],
-        resp: &[Resp::V2, Resp::V3],
+        resp: api::RESP,
         connections: |_, _| 1,
         most_connections: 1,
         checkout: &[],
         tells_connections: true,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
-        tells_transaction_errors: true,
+        tells_transaction_errors: api::TELLS_EACH_ERROR,
         pubsub: subscriber::STANDALONE,
-        cache: CacheSupport {
-            reconnects: false,
-            notes: cache_notes![
-                "After its connection is lost it goes on serving hits, which nobody invalidates any more, until their TTL; misses and everything else fail.",
-            ],
-            ..cache::SUPPORT
-        },
+        cache: cache::CONNECTION,
         notes: &[
-            "As it ships: TCP_NODELAY off, a timer of 500 ms per command, 50 requests in its queue.",
+            api::AS_IT_SHIPS,
             "It does not reconnect: after a lost connection every call fails.",
             "A subscriber's messages wait in an unbounded channel: one that is too slow costs memory, not messages.",
         ],
@@ -83,7 +50,7 @@ impl Driver for RedisRs {
     async fn connect(servers: &Servers, settings: &Settings) -> Result<Self, Error> {
         let client = connect::client(servers.first(), settings)?;
         let config = connect::config(settings);
-        connect::limited(async { connect::login(client.get_multiplexed_async_connection_with_config(&config).await) }).await.map(Self)
+        connect::limited(async { connect::login(api::open(&client, &config).await) }).await.map(Self)
     }
 
     /// The connection ends with its last clone: the crate knows no other way.

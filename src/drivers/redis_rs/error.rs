@@ -47,17 +47,6 @@ impl From<RedisError> for Error {
     }
 }
 
-/// `error` as it came of opening a connection: a refused login is [`Error::Login`]. The cluster client wraps the reason in a text.
-pub fn login_error(error: Error) -> Error {
-    const REFUSED: [&str; 4] = ["WRONGPASS", "NOAUTH", "NOPERM", "Password authentication failed"];
-    match error {
-        Error::Server(reply) if REFUSED.contains(&reply.code.as_str()) => Error::Login(reply.to_string()),
-        Error::Server(reply) if reply.detail.contains("without any password configured") => Error::Login(reply.to_string()),
-        Error::Connection(text) | Error::Client(text) if REFUSED.iter().any(|word| text.contains(word)) => Error::Login(text),
-        other => other,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,7 +80,5 @@ mod tests {
         assert_eq!(kind((ErrorKind::UnexpectedReturnType, "no").into()), "protocol");
         assert_eq!(kind((ServerErrorKind::CrossSlot.into(), "no").into()), "client");
         assert_eq!(kind((ErrorKind::Client, "no").into()), "client");
-        assert_eq!(login_error(reply(b"-WRONGPASS no\r\n")).kind(), "login");
-        assert_eq!(login_error(Error::Connection("failed: WRONGPASS no".into())).kind(), "login");
     }
 }

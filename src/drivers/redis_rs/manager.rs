@@ -1,79 +1,17 @@
 //! `redis-rs-manager`: one multiplexed connection that reconnects.
 
-use redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use redis::caching::CacheStatistics;
-use tokio::sync::mpsc::unbounded_channel;
+use redis::aio::ConnectionManager;
 
-use super::cache::{self, MayCache, RedisCached, cache_notes};
-use super::subscriber::{self, RedisSubscriber};
-use super::{commands_through, connect};
-use crate::drivers::{
-    Applied, CacheSettings, CacheSupport, ClientCache, Descriptor, Driver, Error, Lanes, PipelineReach, Profile, PubSub, Resp,
-    ResponseTimeout, Servers, Settings, Subscribe, SubscriberSettings, Topology,
-};
+use super::cache;
+use super::subscriber;
+use super::{api, commands_through, connect};
+use crate::drivers::{Applied, Descriptor, Driver, Error, Lanes, PipelineReach, Servers, Settings, Topology};
 
 /// One connection that the crate renews when it is lost.
 #[derive(Clone)]
-pub struct RedisRsManager(ConnectionManager);
+pub struct RedisRsManager(pub(super) ConnectionManager);
 
 commands_through!(RedisRsManager, self, connection = self.0.clone(), connection, lanes = Lanes::Handles(vec![self.clone()]));
-
-fn config(settings: &Settings) -> ConnectionManagerConfig {
-    let mut config = ConnectionManagerConfig::new();
-    if settings.profile == Profile::Tuned {
-        config = config.set_connection_timeout(Some(connect::CONNECTION_TIMEOUT)).set_pipeline_buffer_size(Settings::QUEUE_CAPACITY);
-    }
-    match settings.timeout() {
-        ResponseTimeout::CrateDefault => config,
-        ResponseTimeout::Never => config.set_response_timeout(None),
-        ResponseTimeout::After(after) => config.set_response_timeout(Some(after)),
-    }
-}
-
-impl Subscribe for RedisRsManager {
-    type Subscriber = RedisSubscriber;
-
-    async fn subscriber(servers: &Servers, settings: &Settings, options: &SubscriberSettings) -> Result<RedisSubscriber, Error> {
-        Self::DESCRIPTOR.pubsub.check(options.servers(servers).topology, settings.resp)?;
-        let client = connect::client(options.servers(servers).first(), settings)?;
-        let (sender, pushes) = unbounded_channel();
-        let config = config(settings).set_push_sender(sender);
-        let connecting = async {
-            connect::probe(options.servers(servers).first(), settings).await?;
-            connect::login(client.get_connection_manager_with_config(config).await)
-        };
-        Ok(RedisSubscriber::Manager(connect::limited(connecting).await?, pushes))
-    }
-}
-
-impl ClientCache for RedisRsManager {
-    type Cached = RedisCached<Self>;
-
-    async fn cached(servers: &Servers, settings: &Settings, options: &CacheSettings) -> Result<Self::Cached, Error> {
-        let cache = cache::config(servers.topology, settings.resp, options)?;
-        let client = connect::client(servers.first(), settings)?;
-        let config = config(settings).set_cache_config(cache);
-        let connecting = async {
-            connect::probe(servers.first(), settings).await?;
-            connect::login(client.get_connection_manager_with_config(config).await)
-        };
-        Ok(RedisCached::new(Self(connect::limited(connecting).await?), options))
-    }
-}
-
-impl MayCache for RedisRsManager {
-    type Connection = ConnectionManager;
-    // It first awaits the shared future of its connection, which is done at once but while it connects again.
-    const LOOKS_FIRST: bool = true;
-
-    fn connection(&self) -> ConnectionManager {
-        self.0.clone()
-    }
-
-    fn statistics(&self) -> Option<CacheStatistics> {
-        self.0.get_cache_statistics()
-    }
-}
 
 impl Driver for RedisRsManager {
     const DESCRIPTOR: Descriptor = Descriptor {
@@ -82,30 +20,18 @@ impl Driver for RedisRsManager {
         summary: "one multiplexed connection behind the crate's reconnecting ConnectionManager",
         documentation: "https://docs.rs/redis/latest/redis/aio/struct.ConnectionManager.html",
         topologies: &[Topology::Standalone],
-        resp: &[Resp::V2, Resp::V3],
+        resp: api::RESP,
         connections: |_, _| 1,
         most_connections: 1,
         checkout: &[],
         tells_connections: true,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
-        tells_transaction_errors: true,
-        pubsub: PubSub {
-            kinds: |topology, resp, kind| match resp {
-                Resp::V2 => Err("a ConnectionManager receives messages with RESP3 only"),
-                Resp::V3 => (subscriber::STANDALONE.kinds)(topology, resp, kind),
-            },
-            way: "a ConnectionManager of its own with set_push_sender",
-            ..subscriber::STANDALONE
-        },
-        cache: CacheSupport {
-            notes: cache_notes![
-                "What it has cached over a connection is not served once it has another; each such entry is dropped, and counted as invalidated, when it is next asked for.",
-            ],
-            ..cache::SUPPORT
-        },
+        tells_transaction_errors: api::TELLS_EACH_ERROR,
+        pubsub: subscriber::MANAGER,
+        cache: cache::MANAGER,
         notes: &[
-            "As it ships: TCP_NODELAY off, a timer of 500 ms per command, 50 requests in its queue.",
+            api::AS_IT_SHIPS,
             "After a lost connection calls wait for the reconnection, which gives up after 6 tries (at most 6.3 s); both profiles keep that.",
             "A subscriber reconnects by itself, as it ships without its subscriptions; the driver calls it lost at the crate's Disconnection push.",
         ],
@@ -115,7 +41,7 @@ impl Driver for RedisRsManager {
         let client = connect::client(servers.first(), settings)?;
         let connecting = async {
             connect::probe(servers.first(), settings).await?;
-            connect::login(client.get_connection_manager_with_config(config(settings)).await)
+            connect::login(api::open_manager(client, connect::manager_config(settings)).await)
         };
         connect::limited(connecting).await.map(Self)
     }

@@ -7,9 +7,9 @@ use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
 use super::subscriber::{self, RedisSubscriber};
-use super::{commands_through, connect};
+use super::{api, commands_through, connect};
 use crate::drivers::{
-    Applied, CacheSettings, CacheSupport, ClientCache, Descriptor, Driver, Error, Lanes, NoCache, PipelineReach, Resp, Servers, Settings,
+    Applied, CacheSettings, CacheSupport, ClientCache, Descriptor, Driver, Error, Lanes, NoCache, PipelineReach, Servers, Settings,
     Subscribe, SubscriberSettings, Topology,
 };
 
@@ -59,18 +59,18 @@ impl Driver for RedisRsPool {
         summary: "multiplexed connections, each call on the next one",
         documentation: "https://docs.rs/redis/latest/redis/aio/struct.MultiplexedConnection.html",
         topologies: &[Topology::Standalone],
-        resp: &[Resp::V2, Resp::V3],
+        resp: api::RESP,
         connections: |settings, _| settings.connections.get(),
         most_connections: usize::MAX,
         checkout: &[],
         tells_connections: true,
         applied: Applied::as_asked,
         pipeline_reach: PipelineReach::AnySlot,
-        tells_transaction_errors: true,
+        tells_transaction_errors: api::TELLS_EACH_ERROR,
         pubsub: subscriber::STANDALONE,
         cache: CacheSupport::none(|_, _, _, _| Err("each connection of this pool would have a cache of its own; measure redis-rs")),
         notes: &[
-            "As it ships: TCP_NODELAY off, a timer of 500 ms per command, 50 requests in each connection's queue.",
+            api::AS_IT_SHIPS,
             "The round robin is ours: the crate has no pool of multiplexed connections.",
             "It does not reconnect: after a lost connection every call on it fails.",
         ],
@@ -82,7 +82,7 @@ impl Driver for RedisRsPool {
         let connecting = async {
             let mut connections = Vec::with_capacity(settings.connections.get());
             for _ in 0..settings.connections.get() {
-                connections.push(connect::login(client.get_multiplexed_async_connection_with_config(&config).await)?);
+                connections.push(connect::login(api::open(&client, &config).await)?);
             }
             Ok(Self::new(connections))
         };

@@ -5,12 +5,13 @@ use std::borrow::Cow;
 use futures_util::StreamExt;
 use redis::aio::{ConnectionManager, MultiplexedConnection, PubSubSink, PubSubStream};
 use redis::cluster_async::ClusterConnection;
-use redis::{Msg, PushInfo, PushKind};
+use redis::{AsyncCommands, Msg, PushInfo, PushKind};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::connect;
+use super::{RedisRsCluster, RedisRsManager, api, cluster, connect};
 use crate::drivers::{
-    Buffer, Error, Event, Kind, Message, PubSub, Resp, Servers, Settings, Subscriber, SubscriberSettings, Topology, WhenFull,
+    Buffer, Driver, Error, Event, Kind, Message, PubSub, Resp, Servers, Settings, Subscribe, Subscriber, SubscriberSettings, Topology,
+    WhenFull,
 };
 
 /// What a connection to one server can do.
@@ -24,6 +25,27 @@ pub(super) const STANDALONE: PubSub = PubSub {
     way: "RESP2: get_async_pubsub; RESP3: a multiplexed connection of its own with set_push_sender",
     binary_names: true,
     tells_pattern: true,
+};
+
+/// What a `ConnectionManager` can do.
+pub(super) const MANAGER: PubSub = PubSub {
+    kinds: |topology, resp, kind| match resp {
+        Resp::V2 => Err("a ConnectionManager receives messages with RESP3 only"),
+        Resp::V3 => (STANDALONE.kinds)(topology, resp, kind),
+    },
+    way: "a ConnectionManager of its own with set_push_sender",
+    ..STANDALONE
+};
+
+/// What a cluster connection can do.
+pub(super) const CLUSTER: PubSub = PubSub {
+    kinds: |topology, resp, kind| match (topology, resp) {
+        (Topology::Standalone, _) => (STANDALONE.kinds)(topology, resp, kind),
+        (Topology::Cluster, Resp::V2) => Err("a ClusterConnection receives messages with RESP3 only"),
+        (Topology::Cluster, Resp::V3) => Ok(()),
+    },
+    way: "a ClusterConnection of its own with push_sender; at a chosen node as redis-rs",
+    ..STANDALONE
 };
 
 impl Message for Msg {
@@ -104,7 +126,7 @@ impl RedisSubscriber {
                 Resp::V3 => {
                     let (sender, pushes) = unbounded_channel();
                     let config = connect::config(settings).set_push_sender(sender);
-                    let connection = connect::login(client.get_multiplexed_async_connection_with_config(&config).await)?;
+                    let connection = connect::login(api::open(&client, &config).await)?;
                     Ok(Self::Multiplexed(connection, pushes))
                 }
             }
@@ -165,4 +187,41 @@ impl Subscriber for RedisSubscriber {
     async fn close(self) {
         drop(self);
     }
+}
+
+impl Subscribe for RedisRsManager {
+    type Subscriber = RedisSubscriber;
+
+    async fn subscriber(servers: &Servers, settings: &Settings, options: &SubscriberSettings) -> Result<RedisSubscriber, Error> {
+        Self::DESCRIPTOR.pubsub.check(options.servers(servers).topology, settings.resp)?;
+        let client = connect::client(options.servers(servers).first(), settings)?;
+        let (sender, pushes) = unbounded_channel();
+        let config = connect::manager_config(settings).set_push_sender(sender);
+        let connecting = async {
+            connect::probe(options.servers(servers).first(), settings).await?;
+            connect::login(api::open_manager(client, config).await)
+        };
+        Ok(RedisSubscriber::Manager(connect::limited(connecting).await?, pushes))
+    }
+}
+
+impl Subscribe for RedisRsCluster {
+    type Subscriber = RedisSubscriber;
+
+    async fn subscriber(servers: &Servers, settings: &Settings, options: &SubscriberSettings) -> Result<RedisSubscriber, Error> {
+        let servers = options.servers(servers);
+        Self::DESCRIPTOR.pubsub.check(servers.topology, settings.resp)?;
+        if servers.topology == Topology::Standalone {
+            return RedisSubscriber::connect(&servers, settings, &SubscriberSettings::default()).await;
+        }
+        let (sender, pushes) = unbounded_channel();
+        let client = cluster::builder(&servers, settings)?.push_sender(sender).build()?;
+        let connection = connect::limited(async { connect::login(client.get_async_connection().await) }).await?;
+        Ok(RedisSubscriber::Cluster(connection, pushes))
+    }
+}
+
+/// `SPUBLISH` through [`AsyncCommands`].
+pub async fn spublish<C: AsyncCommands>(connection: &mut C, channel: &[u8], payload: &[u8]) -> Result<u64, Error> {
+    Ok(connection.spublish::<_, _, u64>(channel, payload).await?)
 }

@@ -41,8 +41,21 @@ pub struct Flooded {
     pub audit: Audit,
 }
 
+/// Messages that were delivered, each once, and what that took.
+#[derive(Clone, Copy, Debug)]
+pub struct Delivered {
+    /// Messages, all subscribers.
+    pub messages: u64,
+    /// From the first message sent to the last received.
+    pub elapsed: Duration,
+    /// What this process used meanwhile, the publisher included.
+    pub client: Usage,
+}
+
 /// Connected subscribers with their publisher.
 pub trait Flood: Send {
+    /// Delivers `messages` to each subscriber; the servers are left to somebody else to audit.
+    fn deliver(&mut self, messages: u64) -> BoxFuture<'_, Result<Delivered, Failure>>;
     /// Delivers `messages` to each subscriber.
     fn run<'a>(&'a mut self, messages: u64, auditor: &'a mut Auditor) -> BoxFuture<'a, Result<Flooded, Failure>>;
     /// Closes the connections.
@@ -129,13 +142,26 @@ async fn publish(publisher: Raw, plan: Plan, run: u64, messages: u64, progress: 
 
 impl<S: Subscriber> Bound<S> {
     async fn flood(&mut self, messages: u64, auditor: &mut Auditor) -> Result<Flooded, Failure> {
-        let plan = &self.plan;
+        let patience = self.plan.patience;
         let no_audit = |error: Error| Failure::Servers(error.to_string());
-        let silent = |_| Failure::Servers(format!("no answer within {:?}", plan.patience));
+        let silent = |_| Failure::Servers(format!("no answer within {patience:?}"));
+        let before = tokio::time::timeout(patience, auditor.before()).await.map_err(silent)?.map_err(no_audit)?;
+        let delivered = self.deliver_all(messages).await?;
+        let after = tokio::time::timeout(patience, auditor.after()).await.map_err(silent)?.map_err(no_audit)?;
+        let server = auditor.usage(&before, &after).map_err(no_audit)?;
+        let calls = BTreeMap::from([(self.plan.kind.publish().to_ascii_lowercase(), messages)]);
+        let audit = server.audit(&Expected::exactly(calls, &[], auditor.masters()));
+        if !audit.is_exact() {
+            return Err(Failure::Broken(format!("audit failed: {}", audit.deviations.join("; "))));
+        }
+        Ok(Flooded { delivered: delivered.messages, elapsed: delivered.elapsed, client: delivered.client, server, audit })
+    }
+
+    async fn deliver_all(&mut self, messages: u64) -> Result<Delivered, Failure> {
+        let plan = &self.plan;
         if self.subscribers.is_empty() {
             return Err(Failure::Broken("the subscribers are of no use after a run that failed".into()));
         }
-        let before = tokio::time::timeout(plan.patience, auditor.before()).await.map_err(silent)?.map_err(no_audit)?;
         let run = fresh_run();
         let subscribers = std::mem::take(&mut self.subscribers);
         let count = subscribers.len();
@@ -198,18 +224,15 @@ impl<S: Subscriber> Bound<S> {
         if let Ok(Err(error)) = publishing.await {
             return Err(Failure::Broken(format!("the publisher: {error}")));
         }
-        let after = tokio::time::timeout(plan.patience, auditor.after()).await.map_err(silent)?.map_err(no_audit)?;
-        let server = auditor.usage(&before, &after).map_err(no_audit)?;
-        let calls = BTreeMap::from([(plan.kind.publish().to_ascii_lowercase(), messages)]);
-        let audit = server.audit(&Expected::exactly(calls, &[], auditor.masters()));
-        if !audit.is_exact() {
-            return Err(Failure::Broken(format!("audit failed: {}", audit.deviations.join("; "))));
-        }
-        Ok(Flooded { delivered: messages * count as u64, elapsed: last - start, client: usage, server, audit })
+        Ok(Delivered { messages: messages * count as u64, elapsed: last - start, client: usage })
     }
 }
 
 impl<S: Subscriber> Flood for Bound<S> {
+    fn deliver(&mut self, messages: u64) -> BoxFuture<'_, Result<Delivered, Failure>> {
+        Box::pin(self.deliver_all(messages))
+    }
+
     fn run<'a>(&'a mut self, messages: u64, auditor: &'a mut Auditor) -> BoxFuture<'a, Result<Flooded, Failure>> {
         Box::pin(self.flood(messages, auditor))
     }
