@@ -4,10 +4,10 @@ use std::slice;
 
 use super::super::sheet::{Figure, Measure, Name, Sheet};
 use super::{Facts, Head, Parameters};
-use crate::drivers::Profile;
+use crate::drivers::{Capacity, Profile};
 use crate::measure::{Latency, latency};
 use crate::record::RuntimeFlavour;
-use crate::record::load::{Figures, LoadRecord, LoadRun, Status};
+use crate::record::load::{Asked, AskedCache, Figures, LoadRecord, LoadRun, Status};
 
 pub(super) fn sheet(path: &str, record: &LoadRecord) -> Sheet {
     let head = Head {
@@ -44,6 +44,9 @@ pub(super) fn sheet(path: &str, record: &LoadRecord) -> Sheet {
         if rounds.iter().any(|figures| overloaded(figures)) {
             marks.push("overloaded".to_owned());
         }
+        if rounds.iter().filter_map(|figures| figures.cache.as_ref()).any(|cache| cache.staleness.unjudged.is_some()) {
+            marks.push("staleness not judged".to_owned());
+        }
         let facts = Facts {
             workers: Some(run.runtime.workers),
             operations: rounds.iter().map(|figures| figures.commands).collect(),
@@ -77,6 +80,10 @@ fn sound<'a>(record: &LoadRecord, run: &'a LoadRun) -> Result<&'a Figures, Strin
     if figures.errors > 0 {
         // A rate that is part errors says nothing beside one without.
         return Err(format!("{} of {} commands failed", figures.errors, figures.errors + figures.commands));
+    }
+    if let Some(stale) = figures.cache.as_ref().map(|cache| cache.stale()).filter(|stale| *stale > 0) {
+        // Allowed to be or not: a cache is fast that does not forget.
+        return Err(format!("unsound: {stale} stale reads"));
     }
     if figures.commands == 0 || figures.duration <= 0.0 {
         return Err("no command was done, or no time was measured".to_owned());
@@ -130,11 +137,11 @@ fn together(rounds: &[&Figures]) -> Option<Latency> {
 /// Every field is named here, so that one that is added can't be overlooked: if it sways figures it belongs to the name, by which
 /// runs are told apart.
 fn name(record: &LoadRecord, run: &LoadRun) -> Name {
-    let asked = &record.asked;
     let LoadRun {
         workload: _,
         round: _,
         driver: _,
+        cached,
         client: _,
         client_version: _,
         settings,
@@ -144,23 +151,46 @@ fn name(record: &LoadRecord, run: &LoadRun) -> Name {
         figures: _,
         rate: _,
     } = run;
+    let Asked {
+        keys,
+        key_distribution,
+        data_size,
+        // Draws other commands and keys of the same kind.
+        seed: _,
+        prefill,
+        callers,
+        pipeline,
+        transaction,
+        // How long it ran sways figures little, and so does what stands in the marks.
+        commands: _,
+        test_time: _,
+        warmup: _,
+        open_loop,
+        verify: _,
+        continue_on_error: _,
+        rounds: _,
+        cache,
+    } = &record.asked;
     let mut parameters = Parameters::default();
     if let Some(mix) = run.figures.as_deref().filter(|figures| figures.entries.len() > 1) {
         parameters.always("mix", mix_text(mix));
     }
     parameters.always("window", settings.window_text());
     parameters.always("conns", settings.connections);
-    parameters.always("callers", asked.callers);
+    parameters.always("callers", callers);
     parameters.differing("limit", settings.limit, 0);
-    parameters.differing(if asked.transaction { "multi" } else { "pipeline" }, asked.pipeline, 1);
-    parameters.always("keys", asked.keys);
-    parameters.always("d", &asked.data_size);
-    parameters.differing("draw", &asked.key_distribution, "uniform");
-    parameters.differing("prefill", asked.prefill, false);
-    if let Some(open) = &asked.open_loop {
+    parameters.differing(if *transaction { "multi" } else { "pipeline" }, pipeline, 1);
+    parameters.always("keys", keys);
+    parameters.always("d", data_size);
+    parameters.differing("draw", key_distribution, "uniform");
+    parameters.differing("prefill", prefill, false);
+    if let Some(open) = open_loop {
         // A comma would begin another parameter.
         parameters.always("rps", open.schedule.to_string().replace(',', "+").replace('=', ":"));
         parameters.differing("burst", open.burst, 1);
+    }
+    if let (Some(cached), Some(cache)) = (cached, cache) {
+        cache_parameters(&mut parameters, *cached, cache);
     }
     parameters.differing("resp", u8::from(settings.resp), 2);
     parameters.differing("profile", settings.profile, Profile::Tuned);
@@ -171,6 +201,27 @@ fn name(record: &LoadRecord, run: &LoadRun) -> Name {
         parameters.always("target", "cluster");
     }
     Name { workload: run.workload.clone(), driver: run.driver.clone(), parameters: parameters.0 }
+}
+
+/// What sets a run through a cache apart from one with another, and from one beside it.
+fn cache_parameters(parameters: &mut Parameters, cached: bool, cache: &AskedCache) {
+    let AskedCache { mode, noloop, ttl_seconds, capacity, external_writers, probes_per_second, baseline: _, allow_stale: _ } = cache;
+    if cached {
+        parameters.always("cache", mode);
+        parameters.differing("noloop", noloop, false);
+        parameters.always("ttl", format!("{ttl_seconds}s"));
+        if let Some(capacity) = capacity {
+            let text = match capacity {
+                Capacity::Entries(entries) => entries.to_string(),
+                Capacity::Bytes(bytes) => format!("{bytes}B"),
+            };
+            parameters.always("capacity", text);
+        }
+        parameters.differing("probes", probes_per_second, 0);
+    } else {
+        parameters.always("cache", "off");
+    }
+    parameters.differing("writers", if *external_writers { "external" } else { "own" }, "own");
 }
 
 /// `SET*0.25+GET*0.75`.
