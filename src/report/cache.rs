@@ -173,10 +173,6 @@ fn staleness(out: &mut String, found: &Staleness, allowed: bool) {
             age(|ages| ages.p99_ns),
             millis(found.longest_ns)
         );
-        if let Some(age) = found.ages.latency {
-            let _ =
-                writeln!(out, "   so long after (msec): p50 {} p95 {} p99 {}", millis(age.p50_ns), millis(age.p95_ns), millis(age.p99_ns));
-        }
         for read in &found.first {
             let version = read.version.map_or("nil".to_owned(), |version| format!("version {version}"));
             let _ = writeln!(out, "   {} gave {version} in place of {}, {} msec after", read.key, read.floor, millis(read.age_ns));
