@@ -80,7 +80,7 @@ pub fn load_run(driver: &str, round: u32, status: &str, seconds: f64, errors: u6
     use crate::measure::latency::histogram;
     let mut values = histogram();
     (0..1000u64).for_each(|value| values.saturating_record(100_000 * u64::from(round) + value));
-    let service = serde_json::to_value(crate::record::load::Distribution::of(&values)).unwrap();
+    let service = serde_json::to_value(crate::measure::Distribution::of(&values)).unwrap();
     let hdr = service["hdr"].as_str().unwrap();
     let latency = latency(service["latency"]["p50_ns"].as_u64().unwrap(), service["latency"]["p99_ns"].as_u64().unwrap());
     format!(

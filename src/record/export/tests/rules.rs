@@ -2,7 +2,11 @@
 
 use super::fixtures::{all, bench, bench_of, bench_row, load, load_of, load_run, sheet};
 use super::{gobench, text};
+use crate::drivers::{CacheCounts, CacheMode, CountedBy};
+use crate::measure::Distribution;
 use crate::record::export::{ExportError, Figure, Format, Measure, Sheet, Wanted, export};
+use crate::record::load::{AskedCache, LoadRecord};
+use crate::workload::cache::{CacheFigures, ProbeReads, Staleness};
 
 const FORMATS: [Format; 6] = [Format::Csv, Format::Markdown, Format::Gobench, Format::Bmf, Format::GithubActionBenchmark, Format::Json];
 
@@ -47,6 +51,67 @@ fn a_round_that_failed_has_no_part_in_the_others_figures() {
     assert!(p50.samples[0] < 101_000.0 && p50.samples[1] > 200_000.0 && (100_900.0..101_200.0).contains(&p50.value), "{p50:?}");
     let reasons: Vec<&str> = sheet.left_out.iter().map(|left| left.reason.as_str()).collect();
     assert_eq!(reasons, ["given up: no reason was recorded", "7 of 10007 commands failed"]);
+}
+
+#[test]
+fn reads_through_a_cache_are_no_rounds_of_reads_beside_it_and_a_cache_that_lied_has_no_figures() {
+    let mut record: LoadRecord = serde_json::from_str(&load_of(&[
+        load_run("fred", 1, "done", 0.1, 0),
+        load_run("fred", 1, "done", 0.4, 0),
+        load_run("fred", 2, "done", 0.1, 0),
+    ]))
+    .unwrap();
+    record.asked.cache = Some(AskedCache {
+        mode: CacheMode::OptIn,
+        noloop: false,
+        ttl_seconds: 30.0,
+        capacity: None,
+        external_writers: true,
+        probes_per_second: 0,
+        baseline: true,
+        allow_stale: true,
+    });
+    for (run, cached) in record.runs.iter_mut().zip([true, false, true]) {
+        run.cached = Some(cached);
+        let figures = run.figures.as_mut().unwrap();
+        figures.cache = cached.then(|| Box::new(cache_figures()));
+    }
+    let shown = |record: &LoadRecord| sheet("csc.json", &serde_json::to_string(record).unwrap());
+    let names: Vec<String> = shown(&record).entries.iter().map(|entry| entry.name.to_string()).collect();
+    assert!(names.len() == 2 && names[0].contains("cache=opt-in,ttl=30s,writers=external") && names[1].contains("cache=off"), "{names:?}");
+    let rates: Vec<f64> = shown(&record).entries.iter().map(|entry| entry.figure(Measure::Rate).unwrap().value).collect();
+    assert_eq!(rates, [100_000.0, 25_000.0]);
+    record.runs[2].figures.as_mut().unwrap().cache.as_mut().unwrap().staleness.stale_from_cache = 3;
+    let sheet = shown(&record);
+    assert_eq!(sheet.entries[0].operations.len(), 1);
+    assert!(sheet.left_out.len() == 1 && sheet.left_out[0].reason.contains("3 stale reads"), "{:?}", sheet.left_out);
+}
+
+/// Figures of a cache that was asked for nothing.
+fn cache_figures() -> CacheFigures {
+    let none = || Distribution::default();
+    CacheFigures {
+        mode: CacheMode::OptIn,
+        noloop: false,
+        capacity: None,
+        ttl_seconds: Some(30.0),
+        external_writers: true,
+        way: "its own".into(),
+        counts: CacheCounts::default(),
+        probe_reads: ProbeReads::default(),
+        reads_by: CountedBy::Client,
+        invalidations_by: CountedBy::Client,
+        evictions_by: None,
+        hit: none(),
+        miss: none(),
+        unknown: none(),
+        write: none(),
+        clock_ns: 0.0,
+        memory_bytes: None,
+        staleness: Staleness::default(),
+        lag: None,
+        seconds: Vec::new(),
+    }
 }
 
 #[test]
