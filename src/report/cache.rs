@@ -70,7 +70,17 @@ pub(super) fn classes(out: &mut String, cache: &CacheFigures) {
         let _ = writeln!(out, "Of each of these about {:.0} ns are our two readings of the clock", cache.clock_ns);
     }
     if cache.unknown.latency.is_some() {
-        out.push_str("This client does not tell of one read whether it was a hit; how many were, it does\n");
+        out.push_str(
+            "It can't be told well enough of each read whether it was a hit to time them apart; how many were, the client counts itself\n",
+        );
+    }
+    if cache.mistaken() > 0 {
+        let share = 100.0 * cache.mistaken() as f64 / cache.misses().max(1) as f64;
+        let _ = writeln!(
+            out,
+            "{} misses ({share:.1}% of all) are among the hits of this table, not in the counts above: their replies were there when first looked for",
+            grouped(cache.mistaken() as f64)
+        );
     }
 }
 

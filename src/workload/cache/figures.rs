@@ -171,6 +171,26 @@ impl CacheFigures {
         self.counts.misses.saturating_sub(self.probe_reads.misses)
     }
 
+    /// Misses of the callers that are among the latencies of hits, since their replies were there when their callers first looked
+    /// ([`at_once`](crate::drivers::at_once)): by how much these are more than the hits that the client counted.
+    #[must_use]
+    pub fn mistaken(&self) -> u64 {
+        self.hit.latency.map_or(0, |latency| latency.count).saturating_sub(self.hits())
+    }
+
+    /// Hits and misses as one class, unless nearly every read was told right: at most 1 % of what is among the hits may be misses,
+    /// and at most 10 % of the misses may be missing from theirs, which are rather the slow ones.
+    #[must_use]
+    pub(super) fn split_or_not(mut self, all: impl FnOnce() -> Distribution) -> Self {
+        let mistaken = self.mistaken();
+        let hits = self.hit.latency.map_or(0, |latency| latency.count);
+        if mistaken > hits / 100 || mistaken > self.misses() / 10 {
+            self.unknown = all();
+            (self.hit, self.miss) = (Distribution::default(), Distribution::default());
+        }
+        self
+    }
+
     /// Hits of all reads of the callers, 0 to 1.
     #[must_use]
     pub fn hit_ratio(&self) -> Option<f64> {
@@ -182,5 +202,57 @@ impl CacheFigures {
     #[must_use]
     pub fn stale(&self) -> u64 {
         self.staleness.stale_from_cache + self.staleness.stale_from_server + self.staleness.after_disconnect
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::latency::histogram;
+
+    fn distribution(count: u64) -> Distribution {
+        let mut values = histogram();
+        values.record_n(100, count).unwrap();
+        Distribution::of(&values)
+    }
+
+    /// Of a client that counted `hits` and `misses`, of which `mistaken` misses were told as hits.
+    fn told(hits: u64, misses: u64, mistaken: u64) -> CacheFigures {
+        let figures = CacheFigures {
+            mode: CacheMode::All,
+            noloop: false,
+            capacity: None,
+            ttl_seconds: None,
+            external_writers: false,
+            way: String::new(),
+            counts: CacheCounts { hits, misses, ..CacheCounts::default() },
+            probe_reads: ProbeReads::default(),
+            reads_by: CountedBy::Client,
+            invalidations_by: CountedBy::Client,
+            evictions_by: None,
+            hit: distribution(hits + mistaken),
+            miss: distribution(misses - mistaken),
+            unknown: Distribution::default(),
+            write: Distribution::default(),
+            clock_ns: 0.0,
+            memory_bytes: None,
+            staleness: Staleness::default(),
+            lag: None,
+            seconds: Vec::new(),
+        };
+        figures.split_or_not(|| distribution(hits + misses))
+    }
+
+    #[test]
+    fn hits_and_misses_are_timed_apart_only_where_nearly_all_were_told_right() {
+        let apart = |figures: &CacheFigures| figures.unknown == Distribution::default();
+        assert_eq!(told(10_000, 1_000, 99).mistaken(), 99);
+        assert!(apart(&told(10_000, 1_000, 0)) && apart(&told(10_000, 1_000, 99)));
+        let many_among_hits = told(1_000, 1_000, 20);
+        let many_of_misses = told(100_000, 100, 11);
+        for (figures, reads) in [(many_among_hits, 2_000), (many_of_misses, 100_100)] {
+            assert_eq!((&figures.hit, &figures.miss), (&Distribution::default(), &Distribution::default()));
+            assert_eq!(figures.unknown.latency.unwrap().count, reads);
+        }
     }
 }

@@ -187,6 +187,7 @@ pub async fn run<C: Cached, F: Driver>(
         lag: (bound.job.probes_per_second > 0).then(|| probes.lag(bound.job.probes_per_second)),
         seconds,
     };
+    let cache = cache.split_or_not(|| class(Call::Get, None));
     let answered = load(&fences.answered);
     let beside =
         Beside { probes: probes.commands(), fences: answered, fences_lost: load(&fences.sent) - answered, each_miss: bound.each_miss };
