@@ -8,11 +8,9 @@ use std::{env, fs};
 /// Lock files that may be this build's, the likeliest first.
 fn lock_files() -> Vec<PathBuf> {
     let folder = |variable| env::var_os(variable).map(PathBuf::from).unwrap_or_default();
-    // A generated worker lies in the target folder of some other build.
     let own = folder("CARGO_MANIFEST_DIR");
-    let generated = |manifest: toml::Table| manifest.get("package")?.get("metadata")?.get("rcb-worker")?.as_bool();
-    let manifest = fs::read_to_string(own.join("Cargo.toml")).ok().and_then(|text| text.parse().ok());
-    if manifest.and_then(generated) == Some(true) {
+    // It lies in the target folder of some other build.
+    if generated() {
         return vec![own.join("Cargo.lock")];
     }
     let above = |start: &Path| start.ancestors().map(|folder| folder.join("Cargo.lock")).find(|path| path.is_file());
@@ -24,6 +22,14 @@ fn lock_files() -> Vec<PathBuf> {
         found.extend(above(&own));
     }
     found
+}
+
+/// Whether this is the package of a worker, which `rcb compare` generates.
+fn generated() -> bool {
+    let manifest = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join("Cargo.toml");
+    let manifest = fs::read_to_string(manifest).ok().and_then(|text| text.parse::<toml::Table>().ok());
+    let mark = |manifest: toml::Table| manifest.get("package")?.get("metadata")?.get("rcb-worker")?.as_bool();
+    manifest.and_then(mark) == Some(true)
 }
 
 fn versions(lock: &toml::Table) -> Option<HashMap<String, String>> {
@@ -88,6 +94,10 @@ fn main() {
         }
     }
     choose_lines(&found);
+    println!("cargo::rustc-check-cfg=cfg(rcb_worker)");
+    if generated() {
+        println!("cargo::rustc-cfg=rcb_worker");
+    }
     // Turned on by generated workers of clients in which only a feature of theirs decides of TCP_NODELAY.
     println!("cargo::rustc-check-cfg=cfg(feature, values(\"tcp-nodelay\"))");
     let mut list: Vec<_> = found.into_iter().collect();

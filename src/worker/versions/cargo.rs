@@ -24,7 +24,7 @@ pub struct Order<'a> {
     /// Its version, where that is known.
     pub version: Option<&'a str>,
     /// Name of the program.
-    pub name: &'a str,
+    pub program: &'a str,
     /// The package's folder.
     pub package: &'a Path,
     /// The text of its manifest.
@@ -80,15 +80,15 @@ pub fn build(order: &Order<'_>) -> Result<String, Refused> {
     compile(order)?;
     let version = locked(&lock, order)?;
     // The name is this package's alone, so that nobody else's build can have taken its place.
-    let built = order.target.join("release").join(format!("{}{}", order.name, std::env::consts::EXE_SUFFIX));
+    let built = order.target.join("release").join(format!("{}{}", order.program, std::env::consts::EXE_SUFFIX));
     let copy = package.join(format!("{PROGRAM}.new"));
     let placed = fs::copy(&built, &copy).and_then(|_| fs::rename(&copy, &program));
-    placed.map_err(|error| failed(spec, &format!("can't copy {} to {}: {error}", built.display(), program.display())))?;
+    placed.map_err(|error| failed(format!("can't copy {} to {}: {error}", built.display(), program.display())))?;
     Ok(version)
 }
 
-fn failed(spec: &SubjectSpec, reason: &str) -> Refused {
-    Refused::Unbuildable(format!("{spec}: {reason}"))
+fn failed(reason: impl Into<String>) -> Refused {
+    Refused::Unbuildable(reason.into())
 }
 
 /// Writes the package and chooses the version of every crate, which is all that the registry is asked. Once.
@@ -96,14 +96,14 @@ fn failed(spec: &SubjectSpec, reason: &str) -> Refused {
 /// # Errors
 /// As [`build`].
 pub fn resolve(order: &Order<'_>) -> Result<(), Refused> {
-    let Order { spec, package, .. } = order;
+    let package = order.package;
     let write =
-        |path: &Path, text: &[u8]| fs::write(path, text).map_err(|error| failed(spec, &format!("can't write {}: {error}", path.display())));
+        |path: &Path, text: &[u8]| fs::write(path, text).map_err(|error| failed(format!("can't write {}: {error}", path.display())));
     let (manifest, lock, resolved) = (package.join("Cargo.toml"), package.join("Cargo.lock"), package.join(RESOLVED));
     if resolved.is_file() && lock.is_file() && !order.always {
         return Ok(());
     }
-    fs::create_dir_all(package).map_err(|error| failed(spec, &format!("can't make {}: {error}", package.display())))?;
+    fs::create_dir_all(package).map_err(|error| failed(format!("can't make {}: {error}", package.display())))?;
     write(&manifest, order.manifest.as_bytes())?;
     if !lock.is_file() {
         // The crates that both have are of the same version; Cargo changes what does not fit.
@@ -131,8 +131,8 @@ pub fn resolve(order: &Order<'_>) -> Result<(), Refused> {
     let answer = answer(&said);
     match (missing, order.offline) {
         (true, false) => Err(Refused::Usage(format!("{}: there is no such version: {answer}", order.spec))),
-        (true, true) => Err(failed(order.spec, &format!("it is not on this machine, and --offline forbids to ask the registry: {answer}"))),
-        (false, _) => Err(failed(order.spec, &format!("Cargo can't find what it needs: {answer}"))),
+        (true, true) => Err(failed(format!("it is not on this machine, and --offline forbids to ask the registry: {answer}"))),
+        (false, _) => Err(failed(format!("Cargo can't find what it needs: {answer}"))),
     }
 }
 
@@ -146,10 +146,10 @@ fn answer(said: &str) -> String {
 
 fn compile(order: &Order<'_>) -> Result<(), Refused> {
     let log = order.package.join(LOG);
-    let unwritten = |error: io::Error| failed(order.spec, &format!("can't write {}: {error}", log.display()));
+    let unwritten = |error: io::Error| failed(format!("can't write {}: {error}", log.display()));
     let file = File::create(&log).map_err(unwritten)?;
     let mut command = cargo();
-    command.args(["build", "--release", "--locked", "--color=never", "--bin", order.name, "--manifest-path"]);
+    command.args(["build", "--release", "--locked", "--color=never", "--bin", order.program, "--manifest-path"]);
     command.arg(order.package.join("Cargo.toml")).arg("--target-dir").arg(order.target);
     if order.offline {
         command.arg("--offline");
@@ -160,7 +160,7 @@ fn compile(order: &Order<'_>) -> Result<(), Refused> {
         return Ok(());
     }
     let said = fs::read(&log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-    Err(failed(order.spec, &format!("it can't be built; all of it is in {}:\n{}", log.display(), words(&said))))
+    Err(failed(format!("it can't be built; all of it is in {}:\n{}", log.display(), words(&said))))
 }
 
 /// The first of what the compiler complains about.
@@ -173,7 +173,7 @@ fn words(said: &str) -> String {
 fn locked(lock: &Path, order: &Order<'_>) -> Result<String, Refused> {
     let text = fs::read_to_string(lock).map_err(|error| unreadable(lock, &error))?;
     let found = version_in(&text, order.client, order.version);
-    found.map_err(|found| failed(order.spec, &format!("its lock file {} has {found}", lock.display())))
+    found.map_err(|found| failed(format!("its lock file {} has {found}", lock.display())))
 }
 
 fn version_in(lock: &str, client: &str, wanted: Option<&str>) -> Result<String, String> {

@@ -128,8 +128,8 @@ pub fn text(sources: &Path, pins: &Pins<'_>, program: &str) -> Result<String, Re
     // Not a member of whatever lies above.
     all.insert("workspace".into(), table([]));
     all.insert("features".into(), Value::Table(choices));
-    all.insert("lib".into(), table([("path", path("src/lib.rs"))]));
-    all.insert("bin".into(), Value::Array(vec![table([("name", Value::String(program.to_owned())), ("path", path("src/main.rs"))])]));
+    // No library: of a program only what it needs is compiled.
+    all.insert("bin".into(), Value::Array(vec![table([("name", Value::String(program.to_owned())), ("path", path("src/lib.rs"))])]));
     all.insert("dependencies".into(), Value::Table(dependencies));
     all.insert("build-dependencies".into(), Value::Table(required(own.get("build-dependencies"))));
     all.insert("target".into(), Value::Table(target));

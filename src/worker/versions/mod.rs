@@ -77,7 +77,7 @@ pub fn program(spec: &SubjectSpec, origin: &Origin, options: &BuildOptions) -> R
     notes.extend(chosen.commit.map(|commit| format!("commit {commit}")));
     notes.push(format!("lock file {}", folder.join("Cargo.lock").display()));
     notes.push(format!("build log {}", folder.join(LOG).display()));
-    Ok(Program { path: folder.join(PROGRAM), arguments: vec!["worker".into()], notes })
+    Ok(Program { path: folder.join(PROGRAM), arguments: Vec::new(), notes })
 }
 
 /// A package that may be generated.
@@ -85,7 +85,7 @@ struct Package {
     client: &'static Client,
     chosen: Chosen,
     sources: PathBuf,
-    name: String,
+    program: String,
     folder: PathBuf,
     target: PathBuf,
     manifest: String,
@@ -109,8 +109,10 @@ impl Package {
             content.add_folder(folder).map_err(|error| unreadable(folder, &error))?;
         }
         let name = format!("{}-{}-{}", client.name, chosen.label, content.hash());
-        let manifest = manifest::text(&sources, &pins, &name)?;
-        Ok(Self { client, folder: workers.join(&name), target: workers.join("target"), chosen, sources, name, manifest })
+        // A program's name is that of a crate, too.
+        let program = name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
+        let manifest = manifest::text(&sources, &pins, &program)?;
+        Ok(Self { client, folder: workers.join(&name), target: workers.join("target"), chosen, sources, program, manifest })
     }
 
     fn order<'a>(&'a self, spec: &'a SubjectSpec, options: &BuildOptions) -> cargo::Order<'a> {
@@ -118,7 +120,7 @@ impl Package {
             spec,
             client: self.client.name,
             version: self.chosen.version.as_deref(),
-            name: &self.name,
+            program: &self.program,
             package: &self.folder,
             manifest: &self.manifest,
             sources: &self.sources,

@@ -68,7 +68,7 @@ pub fn resolve(spec: &SubjectSpec, client: &Client, origin: &Origin, workers: &P
                 NoGit::Failed(said) if said.is_empty() => usage(format!("{} has no revision {revision:?}", folder.display())),
                 NoGit::Failed(said) => usage(format!("{} is no clone of a git repository: {said}", folder.display())),
             })?;
-            let copy = checkout(folder, &commit, workers).map_err(|error| Refused::Unbuildable(format!("{spec}: {error}")))?;
+            let copy = checkout(folder, &commit, workers).map_err(Refused::Unbuildable)?;
             let package = package(&copy, client.name).map_err(usage)?;
             let label = format!("git-{}", &commit[..commit.len().min(12)]);
             let told = format!("{} at {revision}", folder.display());

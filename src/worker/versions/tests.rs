@@ -61,7 +61,7 @@ fn a_manifest_pins_one_client_and_leaves_out_the_others() {
     assert!(dependencies["rustls"].get("optional").is_none() && dependencies["tokio"]["version"].is_str());
     assert_eq!(manifest["features"]["default"].to_string(), r#"["redis-rs", "tls"]"#);
     assert!(manifest["features"].get("fred").is_some(), "the sources name it");
-    assert_eq!(manifest["lib"]["path"].as_str().unwrap(), concat!(env!("CARGO_MANIFEST_DIR"), "/src/lib.rs"));
+    assert_eq!(manifest["bin"][0]["path"].as_str().unwrap(), concat!(env!("CARGO_MANIFEST_DIR"), "/src/lib.rs"));
     assert_eq!(manifest["package"]["metadata"]["rcb-worker"].as_bool(), Some(true));
     assert!(manifest["package"]["version"].as_str() == Some(env!("CARGO_PKG_VERSION")) && manifest.contains_key("workspace"));
 }
