@@ -1,6 +1,6 @@
 //! Work for a set time, every operation timed and its reply checked: what one process run of a worker does.
 //!
-//! The servers' count is left to whoever started the worker ([`run`](super::run) audits itself).
+//! The servers' count is left to whoever started the worker (`run` audits itself).
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;

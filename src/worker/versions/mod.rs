@@ -1,8 +1,8 @@
 //! Programs of client versions that are not in this build.
 //!
 //! Cargo can't hold two releases of one semver line in one program, so each version gets a program of its own: a generated package
-//! that compiles this crate's own sources with exactly that client ([`manifest`]), in a folder named after the client, its version
-//! and the hash of all that goes into it ([`content`]). So nothing is built twice, and a changed source is never taken for the one
+//! that compiles this crate's own sources with exactly that client (`manifest`), in a folder named after the client, its version
+//! and the hash of all that goes into it (`content`). So nothing is built twice, and a changed source is never taken for the one
 //! that was built. Cargo.lock, build log and program stay in that folder.
 
 mod cargo;

@@ -1,7 +1,7 @@
 //! Loads through a client-side cache: every read is checked for staleness, probes tell how late invalidations come.
 //!
-//! [`versions`] says what a read may return, [`fence`] when the client has been told, [`stale`] counts the reads that return less,
-//! [`probe`] measures the lag. The callers are those of every load ([`load`](super::load)), which [`issue`] tells what to do.
+//! `versions` says what a read may return, `fence` when the client has been told, `stale` counts the reads that return less,
+//! `probe` measures the lag. The callers are those of every load ([`load`](super::load)), which `issue` tells what to do.
 
 mod audited;
 mod fence;
