@@ -29,6 +29,8 @@ use crate::workload::mix::KEY_PREFIX;
 
 /// Shortest time from the start of a fence to that of the next: 500 in a second.
 const APART: Duration = Duration::from_millis(2);
+/// Writes that may wait for a fence before it is looked whether they are of the same keys: 16 MiB.
+const MOST_WAITING: usize = 1 << 20;
 /// More tags than are ever tried before each master has one: 16,384 slots.
 const MOST_TAGS: u32 = 1 << 20;
 
@@ -165,8 +167,6 @@ impl Fence {
             let raised = |disconnected| Raised { at_ns: versions.now_ns(), disconnected };
             match told {
                 Ok(()) => raise(versions, &mut writes, raised(false)),
-                // It may be slow and no more, so the next one has to tell.
-                Err(Error::Timeout(_)) => {}
                 // Whatever it is that the server refuses, it will do so again.
                 Err(error @ (Error::Server(_) | Error::Unsupported(_))) => {
                     let mut refused = fences.refused.lock().unwrap_or_else(PoisonError::into_inner);
@@ -174,13 +174,23 @@ impl Fence {
                     return;
                 }
                 // Nobody can have told the client: what it serves from now on is as stale as a user sees it.
-                Err(_) => raise(versions, &mut writes, raised(true)),
+                Err(Error::Connection(_)) => raise(versions, &mut writes, raised(true)),
+                // It may be slow, or have too much to do, so the next fence has to tell.
+                Err(_) => compact(&mut writes),
             }
             tokio::select! {
                 () = tokio::time::sleep_until((begun + APART).into()) => {}
                 _ = stop.wait_for(|stop| *stop) => return,
             }
         }
+    }
+}
+
+/// Keeps the highest version of each key once there are so many that most must be of few.
+fn compact(writes: &mut Vec<(usize, u64)>) {
+    if writes.len() >= MOST_WAITING {
+        writes.sort_unstable_by_key(|&(place, version)| (place, std::cmp::Reverse(version)));
+        writes.dedup_by_key(|(place, _)| *place);
     }
 }
 
@@ -193,6 +203,18 @@ fn raise(versions: &Versions, writes: &mut Vec<(usize, u64)>, raised: Raised) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_writes_that_wait_too_long_the_last_of_each_key_is_kept() {
+        let mut writes: Vec<_> = (0..MOST_WAITING).map(|write| (write % 3, write as u64 + 1)).collect();
+        let last = writes[MOST_WAITING - 3..].to_vec();
+        compact(&mut writes);
+        let mut kept = writes.clone();
+        kept.sort_unstable_by_key(|&(_, version)| version);
+        assert_eq!(kept, last);
+        compact(&mut writes);
+        assert_eq!(writes.len(), 3);
+    }
 
     #[test]
     fn each_master_has_a_fence_of_its_own_whatever_slots_it_has() {

@@ -34,6 +34,7 @@ pub enum Forgets {
 pub enum Fenced {
     Answered,
     TimedOut,
+    Full,
     Disconnected,
     Refused,
 }
@@ -118,6 +119,7 @@ impl Commands for Plain {
                 Ok(Answer(Value::Int(0)))
             }
             Fenced::TimedOut => Err(Error::Timeout("scripted".into())),
+            Fenced::Full => Err(Error::Client("scripted".into())),
             Fenced::Disconnected => Err(Error::Connection("scripted".into())),
             Fenced::Refused => Err(Error::server("NOPERM scripted")),
         }

@@ -72,9 +72,11 @@ async fn a_client_that_could_not_be_told_is_stale_for_that_reason() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fence_that_was_not_answered_proves_nothing() {
-    let (found, _) = staleness(Forgets::Never, Fenced::TimedOut).await;
-    assert!(found.fences_failed > 0 && found.fences_failed == found.fences, "{found:?}");
-    assert_eq!((stale(&found), found.with_floor, found.unjudged), ([0, 0, 0], 0, None));
+    for fenced in [Fenced::TimedOut, Fenced::Full] {
+        let (found, _) = staleness(Forgets::Never, fenced).await;
+        assert!(found.fences_failed > 0 && found.fences_failed == found.fences, "{found:?}");
+        assert_eq!((stale(&found), found.with_floor, found.unjudged), ([0, 0, 0], 0, None));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
