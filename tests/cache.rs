@@ -2,11 +2,11 @@
 
 mod common;
 
-use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use common::settings;
 use redis_client_bench::conformance::{self, Report};
 use redis_client_bench::drivers::{
     CacheMode, CacheSettings, Cached, Command, Commands, DRIVERS, Descriptor, Driver, Error, Profile, Resp, Served, Servers, Settings,
@@ -40,11 +40,6 @@ const LATE: &str = "redis 1.8.1 stores a reply when its caller runs again, thoug
 /// Drivers that go on serving what they hold when their server is dead; their notes say so.
 const SERVE_ON: [&str; 2] = ["redis-rs", "rustis"];
 
-fn settings(driver: &Descriptor, resp: Resp) -> Settings {
-    let connections = NonZeroUsize::new(driver.most_connections.min(2)).expect("a driver has a connection");
-    Settings { connections, resp, ..Settings::default() }
-}
-
 fn cached_drivers(topology: Topology) -> impl Iterator<Item = &'static Descriptor> {
     DRIVERS.iter().filter(move |driver| driver.runs_on(topology) && driver.cache.check(topology, Resp::V3, CacheMode::All, false).is_ok())
 }
@@ -64,19 +59,12 @@ impl Visit for Suite {
 }
 
 async fn every_driver(servers: &Servers) {
-    let (mut failed, mut ran) = (Vec::new(), 0);
-    for driver in DRIVERS.iter().filter(|driver| driver.runs_on(servers.topology)) {
-        for &resp in driver.resp {
-            let suite = Suite(servers.clone(), settings(driver, resp));
-            let report = visit(driver.name, suite).expect("it is in the registry").await;
-            println!("{report}");
-            ran += 1;
-            if report.checks.is_empty() || report.failures().any(|check| !is_known(driver.name, check.name)) {
-                failed.push(report.to_string());
-            }
-        }
-    }
-    assert!(ran > 0 && failed.is_empty(), "{} of {ran} failed:\n{}", failed.len(), failed.join("\n"));
+    common::every_driver(
+        servers,
+        |name, servers, settings| visit(name, Suite(servers, settings)),
+        |driver, check| is_known(driver.name, check.name),
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

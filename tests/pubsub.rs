@@ -2,21 +2,16 @@
 
 mod common;
 
-use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::time::Duration;
 
+use common::settings;
 use redis_client_bench::conformance::{self, Report};
 use redis_client_bench::drivers::{
-    DRIVERS, Descriptor, Driver, Error, Kind, Resp, Servers, Settings, Subscriber, SubscriberSettings, Topology, Visit, visit,
+    DRIVERS, Driver, Error, Kind, Servers, Settings, Subscriber, SubscriberSettings, Topology, Visit, visit,
 };
 
 type Doing<T> = Pin<Box<dyn Future<Output = T>>>;
-
-fn settings(driver: &Descriptor, resp: Resp) -> Settings {
-    let connections = NonZeroUsize::new(driver.most_connections.min(2)).expect("a driver has a connection");
-    Settings { connections, resp, ..Settings::default() }
-}
 
 /// The suite over one driver.
 struct Suite(Servers, Settings);
@@ -29,19 +24,7 @@ impl Visit for Suite {
 }
 
 async fn every_driver(servers: &Servers) {
-    let (mut failed, mut ran) = (Vec::new(), 0);
-    for driver in DRIVERS.iter().filter(|driver| driver.runs_on(servers.topology)) {
-        for &resp in driver.resp {
-            let suite = Suite(servers.clone(), settings(driver, resp));
-            let report = visit(driver.name, suite).expect("it is in the registry").await;
-            println!("{report}");
-            ran += 1;
-            if !report.passed() {
-                failed.push(report.to_string());
-            }
-        }
-    }
-    assert!(ran > 0 && failed.is_empty(), "{} of {ran} failed:\n{}", failed.len(), failed.join("\n"));
+    common::every_driver(servers, |name, servers, settings| visit(name, Suite(servers, settings)), |_, _| false).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

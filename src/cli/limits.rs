@@ -1,4 +1,8 @@
-//! How many files, and so connections, this process may have open.
+//! How many files, and so connections, this process may have open, how much memory it may take, and how long a step.
+
+use std::time::Duration;
+
+use crate::drivers::Error;
 
 /// Raises the soft limit of open files as far as `needed`, where the hard limit allows it. Servers that we start inherit it.
 ///
@@ -48,16 +52,29 @@ pub fn allow_memory(needed: u64) -> Result<(), String> {
     Ok(())
 }
 
+/// What `work` gives, or why not: its error, more than `limit`, Ctrl-C.
+///
+/// # Errors
+/// One sentence that begins with `what`, but for an interruption.
+pub async fn within<T>(limit: Duration, what: &str, work: impl Future<Output = Result<T, Error>>) -> Result<T, String> {
+    tokio::select! {
+        done = tokio::time::timeout(limit, work) => match done {
+            Ok(done) => done.map_err(|error| format!("{what}: {error}")),
+            Err(_) => Err(format!("{what}: not done within {limit:?}")),
+        },
+        () = crate::interrupt::wait() => Err("interrupted".to_owned()),
+    }
+}
+
 /// A length of time: seconds as a plain number, or with a unit such as `500ms`.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn parse_time(text: &str) -> Result<std::time::Duration, String> {
-    let seconds =
-        text.parse::<f64>().ok().map(|seconds| std::time::Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string()));
+pub fn parse_time(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok().map(|seconds| Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string()));
     let time = seconds.unwrap_or_else(|| humantime::parse_duration(text).map_err(|error| error.to_string()));
     match time {
-        Ok(time) if time > std::time::Duration::from_secs(366 * 86_400) => Err("use a year at most".into()),
+        Ok(time) if time > Duration::from_secs(366 * 86_400) => Err("use a year at most".into()),
         Ok(time) => Ok(time),
         Err(error) => Err(format!("{error}; use seconds, such as 30, or a unit, such as 500ms")),
     }
@@ -66,7 +83,6 @@ pub fn parse_time(text: &str) -> Result<std::time::Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn times_are_seconds_or_have_a_unit() {

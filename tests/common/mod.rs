@@ -4,7 +4,10 @@
 // Each test file uses its own part of this.
 #![allow(dead_code)]
 
-use redis_client_bench::drivers::Servers;
+use std::num::NonZeroUsize;
+
+use redis_client_bench::conformance::{Check, Report};
+use redis_client_bench::drivers::{DRIVERS, Descriptor, Resp, Servers, Settings, UnknownDriver};
 use redis_client_bench::target::{Layout, Node, Target, TargetSpec, provide};
 
 /// Running servers; dropped, they are ended and their folder is removed.
@@ -46,4 +49,30 @@ pub async fn cluster() -> (Servers, Guard) {
 /// Three masters with a replica each.
 pub async fn cluster_with_replicas() -> (Servers, Guard) {
     process(Layout::CLUSTER).await
+}
+
+/// Settings of a driver with up to two connections.
+pub fn settings(driver: &Descriptor, resp: Resp) -> Settings {
+    let connections = NonZeroUsize::new(driver.most_connections.min(2)).expect("a driver has a connection");
+    Settings { connections, resp, ..Settings::default() }
+}
+
+/// Runs a suite of checks over every driver of `servers`, in each protocol that it speaks. All must pass but those that are `excused`.
+pub async fn every_driver<R: Future<Output = Report>>(
+    servers: &Servers,
+    suite: impl Fn(&'static str, Servers, Settings) -> Result<R, UnknownDriver>,
+    excused: impl Fn(&Descriptor, &Check) -> bool,
+) {
+    let (mut failed, mut ran) = (Vec::new(), 0);
+    for driver in DRIVERS.iter().filter(|driver| driver.runs_on(servers.topology)) {
+        for &resp in driver.resp {
+            let report = suite(driver.name, servers.clone(), settings(driver, resp)).expect("it is in the registry").await;
+            println!("{report}");
+            ran += 1;
+            if report.checks.is_empty() || report.failures().any(|check| !excused(driver, check)) {
+                failed.push(report.to_string());
+            }
+        }
+    }
+    assert!(ran > 0 && failed.is_empty(), "{} of {ran} failed:\n{}", failed.len(), failed.join("\n"));
 }

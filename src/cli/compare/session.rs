@@ -9,9 +9,10 @@ use tokio::runtime::Runtime;
 
 use super::pin;
 use super::plan::{Contender, Plan};
+use crate::cli::limits::within;
 use crate::compare::{MINIMUM_ROUNDS, Orders};
 use crate::drivers::raw::Raw;
-use crate::drivers::{Driver, Error, Settings};
+use crate::drivers::{Driver, Settings};
 use crate::interrupt::{interrupted, wait};
 use crate::record::comparison::{ComparisonRecord, LeftOut, Round, Turn, What, WorkloadPlan};
 use crate::target::Target;
@@ -52,16 +53,6 @@ pub struct Session<'a> {
     path: PathBuf,
     /// Why the record could not be saved the last time.
     pub unsaved: Option<String>,
-}
-
-async fn within<T>(limit: Duration, what: &str, work: impl Future<Output = Result<T, Error>>) -> Result<T, String> {
-    tokio::select! {
-        done = tokio::time::timeout(limit, work) => match done {
-            Ok(done) => done.map_err(|error| format!("{what}: {error}")),
-            Err(_) => Err(format!("{what}: not done within {limit:?}")),
-        },
-        () = wait() => Err("interrupted".to_owned()),
-    }
 }
 
 impl<'a> Session<'a> {

@@ -13,9 +13,10 @@ use super::client::{Client, Done};
 use super::live::Live;
 use super::outputs::HdrLog;
 use super::plan::{Plan, Subject, Workload};
+use crate::cli::limits::within;
 use crate::cli::{Failure, print};
 use crate::drivers::Error;
-use crate::interrupt::{interrupted, wait};
+use crate::interrupt::interrupted;
 use crate::measure::{Latency, peak_memory, reset_peak_memory};
 use crate::record::load::{ClientUsage, Distribution, EntryFigures, Figures, LoadRecord, LoadRun, Plan as Kept, Status};
 use crate::record::{CellSettings, RuntimeFlavour};
@@ -60,16 +61,6 @@ struct Ran {
     audit: crate::target::audit::Audit,
     flushes: Option<Flushes>,
     peak_memory: Option<u64>,
-}
-
-async fn within<T>(limit: Duration, what: &str, work: impl Future<Output = Result<T, Error>>) -> Result<T, String> {
-    tokio::select! {
-        done = tokio::time::timeout(limit, work) => match done {
-            Ok(done) => done.map_err(|error| format!("{what}: {error}")),
-            Err(_) => Err(format!("{what}: not done within {limit:?}")),
-        },
-        () = wait() => Err("interrupted".to_owned()),
-    }
 }
 
 impl<'a> Session<'a> {

@@ -188,18 +188,7 @@ pub fn open<'a>(
     job: &'a CacheJob,
     mix: &'a Arc<Mix>,
 ) -> Result<Opening<'a>, UnknownDriver> {
-    struct Open<'a>(&'a Servers, &'a Settings, &'a CacheJob, u64);
-    impl<'a> Visit for Open<'a> {
-        type Output = Opening<'a>;
-        fn visit<D: Driver>(self) -> Self::Output {
-            let Self(servers, settings, job, keys) = self;
-            let open = move || D::cached(servers, settings, &job.settings);
-            let support = &D::DESCRIPTOR.cache;
-            let cache = (support, (support.beside_miss)(job.settings.mode));
-            Box::pin(bind::<D::Cached, D, _>(servers, settings, job.clone(), keys, cache, open))
-        }
-    }
-    crate::drivers::visit(name, Open(servers, settings, job, mix.key_count()))
+    crate::drivers::visit(name, Open { servers, settings, job, keys: mix.key_count(), cached: true })
 }
 
 /// As [`open`], without the cache: each read goes to the server, and there are no probes.
@@ -213,15 +202,30 @@ pub fn open_uncached<'a>(
     job: &'a CacheJob,
     mix: &'a Arc<Mix>,
 ) -> Result<Opening<'a>, UnknownDriver> {
-    struct Open<'a>(&'a Servers, &'a Settings, &'a CacheJob, u64);
-    impl<'a> Visit for Open<'a> {
-        type Output = Opening<'a>;
-        fn visit<D: Driver>(self) -> Self::Output {
-            let Self(servers, settings, job, keys) = self;
+    crate::drivers::visit(name, Open { servers, settings, job, keys: mix.key_count(), cached: false })
+}
+
+struct Open<'a> {
+    servers: &'a Servers,
+    settings: &'a Settings,
+    job: &'a CacheJob,
+    keys: u64,
+    cached: bool,
+}
+
+impl<'a> Visit for Open<'a> {
+    type Output = Opening<'a>;
+    fn visit<D: Driver>(self) -> Self::Output {
+        let Self { servers, settings, job, keys, cached } = self;
+        let support = &D::DESCRIPTOR.cache;
+        if cached {
+            let open = move || D::cached(servers, settings, &job.settings);
+            let cache = (support, (support.beside_miss)(job.settings.mode));
+            Box::pin(bind::<D::Cached, D, _>(servers, settings, job.clone(), keys, cache, open))
+        } else {
             let open = move || async move { Ok(Uncached::new(D::connect(servers, settings).await?)) };
             let job = CacheJob { probes_per_second: 0, ..job.clone() };
-            Box::pin(bind::<Uncached<D>, D, _>(servers, settings, job, keys, (&D::DESCRIPTOR.cache, &[]), open))
+            Box::pin(bind::<Uncached<D>, D, _>(servers, settings, job, keys, (support, &[]), open))
         }
     }
-    crate::drivers::visit(name, Open(servers, settings, job, mix.key_count()))
 }
