@@ -11,10 +11,11 @@
 //! interval per metric finds one in twenty by chance, and neither knows what else the machine did.
 //!
 //! How long an observation should be: with o seconds of overhead each, a variance w of one second that averages out and
-//! a variance p of the process (placement, layout) that does not, the median's variance at a given total time goes with
-//! (p + w / t) (t + o), which is least at t = √(o w / p): 0.25 to 0.5 s for o = 0.15 s and w = p. More, shorter rounds
-//! also give the rank test the number of rounds that many questions need (15 for 63 questions, 12 for 7, all of one
-//! sign).
+//! a variance p of the process (placement, layout, a neighbour on the host) that does not, the median's variance at a
+//! given total time goes with (p + w / t) (t + o), which is least at t = √(o w / p). A worker costs 10 ms besides its
+//! warm-up, and on a shared machine nearly all is p: ratios of observations of 50 ms scatter hardly more than those of
+//! 500 ms (figures in docs/METHODOLOGY.md). So observations are short and many, which also gives the rank test the
+//! number of rounds that many questions need (15 for 63 questions, 12 for 7, all of one sign).
 
 mod analysis;
 mod bootstrap;

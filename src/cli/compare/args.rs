@@ -72,10 +72,10 @@ pub struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = some_time, default_value = "60s", help_heading = "How long")]
     pub max_time: Duration,
     /// Time of one observation
-    #[arg(long, value_name = "TIME", value_parser = some_time, default_value = "500ms", help_heading = "How long")]
+    #[arg(long, value_name = "TIME", value_parser = some_time, default_value = "60ms", help_heading = "How long")]
     pub time: Duration,
     /// Warm-up before each observation, left out of it
-    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "100ms", help_heading = "How long")]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "20ms", help_heading = "How long")]
     pub warm_up: Duration,
     /// An operation that goes without its reply for so long is given up
     #[arg(long, value_name = "TIME", value_parser = some_time, default_value = "10s", help_heading = "How long")]
