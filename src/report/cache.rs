@@ -118,7 +118,7 @@ fn settings(cache: &CacheFigures) -> String {
 
 fn lags(out: &mut String, lag: &Lag) {
     for (whose, figures) in [("own", &lag.own), ("foreign", &lag.foreign)] {
-        let LagFigures { probes, unresolved, skipped, latency, gap } = figures;
+        let LagFigures { probes, unresolved, skipped, waited_ns, latency, gap } = figures;
         match latency.latency {
             Some(latency) => {
                 let _ = write!(
@@ -132,6 +132,9 @@ fn lags(out: &mut String, lag: &Lag) {
             None if *probes > 0 => {
                 let _ = write!(out, "Invalidation lag of {whose} writes: not one of {probes} probes was resolved");
             }
+            None if *waited_ns > 0 => {
+                let _ = write!(out, "Invalidation lag of {whose} writes: no probe came to its end");
+            }
             None => continue,
         }
         if let Some(gap) = gap.latency {
@@ -143,9 +146,12 @@ fn lags(out: &mut String, lag: &Lag) {
         if *skipped > 0 {
             let _ = write!(out, "; {skipped} were given up, since the key did not stay in the cache or a command failed");
         }
+        if *waited_ns > 0 {
+            let _ = write!(out, "; one more still read the old value {} after its write, when the run ended", millis(*waited_ns));
+        }
         out.push('\n');
     }
-    if lag.own.probes + lag.foreign.probes == 0 {
+    if [&lag.own, &lag.foreign].iter().all(|figures| figures.probes == 0 && figures.waited_ns == 0) {
         out.push_str("Invalidation lag: no probe was done\n");
     }
 }
@@ -191,7 +197,7 @@ fn staleness(out: &mut String, found: &Staleness, allowed: bool) {
     if found.fences_failed > 0 {
         let _ = writeln!(
             out,
-            "   {} of {} delivery fences failed: the tracked connection was lost or did not answer",
+            "   {} of {} delivery fences failed: the tracked connection was lost, or did not answer, and then what was written before is not judged",
             found.fences_failed, found.fences
         );
     }
@@ -235,17 +241,40 @@ pub(super) fn comparison(record: &LoadRecord, groups: &[Group<'_>]) -> String {
             );
         }
     }
+    for group in groups {
+        let runs = group.runs.iter().filter_map(|run| run.figures.as_ref()?.cache.as_ref()?.lag.as_ref());
+        let unseen: u64 = runs.map(|lag| lag.own.unresolved + lag.foreign.unresolved).sum();
+        if unseen > 0 {
+            let _ = write!(
+                text,
+                "\n{} {}: {unseen} probes NEVER SAW the new value in time, and are not in its lags",
+                group.workload, group.subject
+            );
+        }
+    }
+    for group in groups {
+        let mut runs = group.runs.iter().filter_map(|run| run.figures.as_ref()?.cache.as_ref());
+        if let Some(reason) = runs.find_map(|cache| cache.staleness.unjudged.as_ref()) {
+            let _ = write!(text, "\n{} {}: staleness NOT JUDGED: {reason}", group.workload, group.subject);
+        }
+    }
     if let Some(asked) = &record.asked.cache {
-        let _ = write!(text, "\n{}", told(asked));
+        let _ = write!(text, "\n{}", told(asked, groups));
     }
     text
 }
 
-fn told(asked: &AskedCache) -> String {
+fn told(asked: &AskedCache, groups: &[Group<'_>]) -> String {
     let mut text = format!("csc mode {}", asked.mode);
     text.push_str(if asked.noloop { ", NOLOOP" } else { "" });
     text.push_str(if asked.external_writers { "; written by a second client" } else { "; written by the caching client itself" });
     text.push_str("; lags are medians; the memory holds the buffers of the connections too");
+    if groups.iter().any(|group| group.subject.starts_with("redis-rs")) {
+        text.push_str("; redis-rs counts entries that expired as invalidations");
+    }
+    if asked.baseline && asked.probes_per_second > 0 {
+        let _ = write!(text, "; only the runs with a cache have the {} probes a second of the lag beside them", asked.probes_per_second);
+    }
     text
 }
 

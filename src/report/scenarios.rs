@@ -12,6 +12,8 @@ use crate::scenarios::{Away, Played, Scenario, Verdict, Way};
 #[must_use]
 pub fn cell(played: &Played) -> String {
     match &played.verdict {
+        // It served nothing old, and nothing at all: no word to choose a client by.
+        Verdict::Ok if played.account.away.as_ref().is_some_and(|away| away.back_ns.is_none()) => "nothing old, never back".to_owned(),
         Verdict::Ok => "ok".to_owned(),
         Verdict::NotPossible { .. } => "not possible".to_owned(),
         Verdict::Failed { .. } => "FAILED".to_owned(),

@@ -163,12 +163,17 @@ impl<'a, C: Cached> Subject<'a, C> {
     }
 
     /// Whether a read is what it must be. An answer that is wrong and came from the server is no cache's fault, and one from the
-    /// future is nobody's.
+    /// future is nobody's. Nor is nil in place of a value stale: every key had one before, so the server has dropped it since.
     fn is_right(&self, read: &Read, expected: Truth, number: usize, what: &str) -> Acted<bool> {
         if read.truth == expected {
             return Ok(true);
         }
-        if read.served == Served::Server || read.truth.is_some_and(|version| expected.is_some_and(|expected| version > expected)) {
+        let never = match (read.truth, expected) {
+            (None, Some(_)) => true,
+            (Some(version), Some(expected)) => version > expected,
+            (_, None) => false,
+        };
+        if read.served == Served::Server || never {
             return Err(Fault::Failed(format!(
                 "after {what} a read of key {number} returned {} from {}, and it is {}",
                 shown(read.truth),

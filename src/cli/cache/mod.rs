@@ -27,10 +27,10 @@ Exit codes: 0 all was forgotten, 1 something was not or a scenario failed, 2 wro
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Driver, once for each [default: all that have a client-side cache on this target]
+    /// Driver; several by commas, or once for each [default: all that have a client-side cache on this target]
     #[arg(long = "driver", value_name = "NAME", value_delimiter = ',')]
     drivers: Vec<String>,
-    /// Scenario, once for each [default: all]
+    /// Scenario; several by commas, or once for each [default: all]
     #[arg(long = "scenario", value_enum, value_name = "NAME", value_delimiter = ',')]
     scenarios: Vec<Scenario>,
     /// Which keys the server tells about; every scenario is played in this mode only [default: all scenarios in mode all, then overwrite,

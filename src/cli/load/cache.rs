@@ -9,6 +9,8 @@ use crate::workload::mix::DataSize;
 
 /// Probes of the lag in a second unless the flags say otherwise.
 const PROBES: u32 = 50;
+/// Most keys that a cache may hold: one of the clients takes room for all of them at once, about 35 bytes each.
+const MOST_ENTRIES: u64 = 100_000_000;
 /// Most probes in a second: each reads in a loop, so more would be a load of their own.
 const MOST_PROBES: u32 = 1000;
 
@@ -37,7 +39,7 @@ pub struct CacheArgs {
     /// SETs go through a second, plain client, so that every invalidation is of a foreign write
     #[arg(long, requires = "csc")]
     pub external_writers: bool,
-    /// Each driver also without its cache: the same keys, values, callers and checks, also on one connection with RESP3
+    /// Each driver also without its cache: the same keys, values, callers and checks on one connection with RESP3, but no probes of the lag
     #[arg(long, requires = "csc")]
     pub csc_baseline: bool,
     /// Keys written in a second to see how long the old value is served, 0 = none
@@ -50,6 +52,7 @@ pub struct CacheArgs {
 
 fn entries(text: &str) -> Result<NonZeroU64, String> {
     match text.replace(['_', ','], "").parse() {
+        Ok(count) if count > MOST_ENTRIES => Err(format!("more than {MOST_ENTRIES} keys; give at most so many")),
         Ok(count) => {
             NonZeroU64::new(count).ok_or_else(|| "a cache of 0 keys caches nothing; give at least 1, or leave out --csc".to_owned())
         }
@@ -130,7 +133,7 @@ impl CacheArgs {
         if first.is_ok() || answers.any(|answer| answer.is_ok()) {
             return Ok(());
         }
-        first.map_err(|error| self.refusal(driver, &error))
+        first.map_err(|error| self.refusal(driver, &error, None))
     }
 
     /// Whether `driver` can cache so on a topology that it runs on.
@@ -138,16 +141,18 @@ impl CacheArgs {
         if !self.csc {
             return Ok(());
         }
-        driver.cache.check(topology, Resp::V3, self.csc_mode, self.csc_noloop).map_err(|error| self.refusal(driver, &error))
+        driver.cache.check(topology, Resp::V3, self.csc_mode, self.csc_noloop).map_err(|error| self.refusal(driver, &error, Some(topology)))
     }
 
-    /// Why `driver` can't take part, and which drivers can.
-    fn refusal(&self, driver: &Descriptor, error: &Error) -> String {
+    /// Why `driver` can't take part, and which drivers can, on that topology if one is given.
+    fn refusal(&self, driver: &Descriptor, error: &Error, on: Option<Topology>) -> String {
         let reason = reason(error);
         let able = |other: &&Descriptor| {
-            (other.topologies.iter()).any(|&topology| other.cache.check(topology, Resp::V3, self.csc_mode, self.csc_noloop).is_ok())
+            let mut topologies = other.topologies.iter().copied().filter(|topology| on.is_none_or(|on| on == *topology));
+            topologies.any(|topology| other.cache.check(topology, Resp::V3, self.csc_mode, self.csc_noloop).is_ok())
         };
         let names = DRIVERS.iter().filter(able).map(|driver| driver.name).collect::<Vec<_>>().join(", ");
+        let names = if names.is_empty() { "none".to_owned() } else { names };
         let what = match (driver.cache.is_supported(), self.csc_noloop) {
             (false, _) => "has no client-side cache".to_owned(),
             (true, false) => format!("can't cache with --csc-mode {}", self.csc_mode),
@@ -183,6 +188,7 @@ mod tests {
         }
         assert!(entries("0").unwrap_err().contains("caches nothing"));
         assert!(entries("many").is_err() && entries("1_000").is_ok());
+        assert!(entries("18446744073709551615").unwrap_err().contains("at most"));
         assert!(probes("1001").is_err() && probes("0") == Ok(0));
     }
 }

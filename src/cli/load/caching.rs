@@ -55,11 +55,11 @@ impl Caching {
     }
 
     /// Whether a cache makes sense of a mix; what it does not say may still be told as a notice.
-    pub fn check(&self, mix: &Mix) -> Result<Option<String>, String> {
+    pub fn check(&self, workload: &str, mix: &Mix) -> Result<Option<String>, String> {
         check_mix(mix)?;
         let has = |call: Call| mix.entries().iter().any(|entry| entry.call == call);
         if !has(Call::Get) {
-            return Err("nothing is read, so there is nothing to cache; add --cmd 'GET __key__'".to_owned());
+            return Err(format!("{workload} reads nothing, so there is nothing to cache; add --cmd 'GET __key__'"));
         }
         let idle = self.asked.external_writers && !has(Call::Set);
         Ok(idle.then(|| "--external-writers: the mix writes nothing, so only the probes of the lag do".to_owned()))

@@ -145,7 +145,7 @@ impl Plan {
         let subjects = subjects(arguments)?;
         if let Some(caching) = &caching {
             for workload in &workloads {
-                notices.extend(caching.check(&workload.mix)?);
+                notices.extend(caching.check(&workload.name, &workload.mix)?);
                 for subject in subjects.iter().filter(|subject| subject.way == Way::Cached) {
                     notices.extend(caching.job(subject.driver, &workload.mix)?.1);
                 }
@@ -353,7 +353,7 @@ fn open_loop(arguments: &Arguments) -> Result<Option<OpenLoop>, String> {
 
 fn subjects(arguments: &Arguments) -> Result<Vec<Subject>, String> {
     let usual = if find("redis-rs").is_ok() { "redis-rs" } else { "raw" };
-    let mut names: Vec<&str> = arguments.drivers.iter().map(|name| name.trim()).filter(|name| !name.is_empty()).collect();
+    let mut names: Vec<&str> = arguments.drivers.iter().map(|name| name.trim()).collect();
     if names.is_empty() {
         names.push(usual);
     }

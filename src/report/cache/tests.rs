@@ -84,13 +84,21 @@ fn cache() -> CacheFigures {
         },
         lag: Some(Lag {
             per_second: 50,
-            own: LagFigures { probes: 250, unresolved: 0, latency: distribution(250, 90_000), gap: distribution(250, 20_000), skipped: 0 },
+            own: LagFigures {
+                probes: 250,
+                unresolved: 0,
+                latency: distribution(250, 90_000),
+                gap: distribution(250, 20_000),
+                skipped: 0,
+                waited_ns: 0,
+            },
             foreign: LagFigures {
                 probes: 250,
                 unresolved: 2,
                 latency: distribution(248, 95_000),
                 gap: distribution(248, 21_000),
                 skipped: 3,
+                waited_ns: 150_000_000,
             },
         }),
         seconds: vec![CacheSecond { hits: 600_500, misses: 150_100, invalidations: 150_000, evictions: Some(20) }],

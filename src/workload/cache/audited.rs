@@ -10,8 +10,8 @@ use crate::workload::mix::{Call, Mix};
 
 /// What the servers must have executed for `outcome`, to the command, where every command was answered.
 ///
-/// A read that failed may have been a miss or not, executed or not. So with such reads the servers may have executed so many GETs fewer
-/// than the cache counted misses.
+/// A read that failed may have been a miss or not, counted as one or not, executed or not. What the cache counted beyond the reads that were
+/// answered are such reads: by so many the servers may have executed fewer GETs than the cache counted misses.
 #[must_use]
 pub fn expected(mix: &Mix, job: &Job, outcome: &CachedOutcome, driver: &Descriptor, masters: usize) -> Expected {
     let CachedOutcome { outcome, cache, beside } = outcome;
@@ -19,7 +19,9 @@ pub fn expected(mix: &Mix, job: &Job, outcome: &CachedOutcome, driver: &Descript
     let refused: u64 =
         mix.entries().iter().zip(&outcome.refused).filter(|(entry, _)| entry.call == Call::Get).map(|(_, &reads)| reads).sum();
     let failed = sum(mix, outcome, Call::Get, |counts| counts.failed) + outcome.abandoned + beside.probes.reads_lost;
-    let at_least = cache.counts.misses.saturating_sub(failed);
+    let answered = sum(mix, outcome, Call::Get, |counts| counts.done) + beside.probes.reads;
+    let told = cache.counts.hits + cache.counts.misses;
+    let at_least = cache.counts.misses.saturating_sub(told.saturating_sub(answered).min(failed));
     // Where some were refused, executed and rejected calls are compared together.
     let mut set = |name: &str, count: &dyn Fn(u64) -> u64| {
         let Expected { calls, attempts, .. } = &mut expected;
@@ -36,8 +38,6 @@ pub fn expected(mix: &Mix, job: &Job, outcome: &CachedOutcome, driver: &Descript
     // Those of the callers without an answer are counted already.
     expected.unanswered += beside.each_miss.iter().map(|(_, each)| failed * each).sum::<u64>();
     expected.unanswered += refused + beside.probes.reads_lost + beside.probes.writes_lost + beside.fences_lost;
-    let answered = sum(mix, outcome, Call::Get, |counts| counts.done) + beside.probes.reads;
-    let told = cache.counts.hits + cache.counts.misses;
     if told < answered || told > answered + failed {
         expected.deviations.push(format!("the cache counted {told} hits and misses, we counted {answered} reads and {failed} that failed"));
     }

@@ -62,7 +62,7 @@ impl Log {
 pub struct Fences {
     /// Fences that were begun.
     pub begun: AtomicU64,
-    /// Those of them that failed.
+    /// Those of them that failed, and the one that was still under way when the run was over for good.
     pub failed: AtomicU64,
     /// Commands that were sent for them.
     pub sent: AtomicU64,

@@ -108,7 +108,7 @@ pub struct Staleness {
 pub struct StaleRead {
     /// The key.
     pub key: String,
-    /// The version that was returned; `None` for nil.
+    /// The version that was returned; `None`, for nil, is in older records only.
     pub version: Option<u64>,
     /// The version that it must have had at least.
     pub floor: u64,
@@ -137,6 +137,10 @@ pub struct LagFigures {
     /// Probes that were given up: the key did not stay in the cache, or a command failed.
     #[serde(default)]
     pub skipped: u64,
+    /// How long a probe had been waiting for the new value when the run ended, nanoseconds from the write's reply: it is in none of
+    /// the other figures. 0 when none was under way.
+    #[serde(default)]
+    pub waited_ns: u64,
     /// From a write's reply to the end of the first read that returned it, of those that saw it.
     pub latency: Distribution,
     /// How finely that could be told: from the beginning of the last read that returned the old value (or the write's reply) to the same end. The
@@ -145,12 +149,12 @@ pub struct LagFigures {
     pub gap: Distribution,
 }
 
-/// One interval of the series.
+/// One interval of the series, without the reads of the probes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CacheSecond {
-    /// Reads from the cache.
+    /// Reads of the callers from the cache.
     pub hits: u64,
-    /// Reads from the server.
+    /// Reads of the callers from the server.
     pub misses: u64,
     /// Entries dropped because the server said so.
     pub invalidations: u64,

@@ -83,22 +83,21 @@ impl<C: Cached, F: Commands> Caller<C, F> {
             // No other thread writes it, so no locked instruction is needed.
             self.with_floor.store(self.with_floor.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         }
-        let got = match &read.value {
-            None if floor > 0 && read.served == Served::Cache => None,
-            None => return wrong("found nothing under a key that was written before".to_owned()),
-            Some(value) => {
-                let value = value.as_ref();
-                let Some(got) = version(value) else { return wrong(format!("returned {} bytes without a version", value.len())) };
-                if verify && value.get(VERSION_BYTES..) != mix.expected_value(slot).get(VERSION_BYTES..) {
-                    return wrong(format!("returned {} other bytes than were written", value.len()));
-                }
-                if got >= floor && got > self.account.versions.last(place) {
-                    return wrong(format!("returned version {got}, which nobody wrote"));
-                }
-                Some(got)
-            }
+        let Some(value) = &read.value else {
+            // Every key was there from the beginning. So nil is no older value: the server dropped the key (eviction, FLUSHALL), and
+            // a cache may hold that it is gone.
+            let who = if read.served == Served::Cache { " in the cache" } else { "" };
+            return wrong(format!("found nothing{who} under a key that was written before; the server may have dropped it"));
         };
-        if got.is_none_or(|got| got < floor) {
+        let value = value.as_ref();
+        let Some(got) = version(value) else { return wrong(format!("returned {} bytes without a version", value.len())) };
+        if verify && value.get(VERSION_BYTES..) != mix.expected_value(slot).get(VERSION_BYTES..) {
+            return wrong(format!("returned {} other bytes than were written", value.len()));
+        }
+        if got >= floor && got > self.account.versions.last(place) {
+            return wrong(format!("returned version {got}, which nobody wrote"));
+        }
+        if got < floor {
             let read = Read { key: first_argument(&slot.command, 0), place, version: got, floor, served: read.served };
             self.account.stale.note(&self.account.versions, &read);
         }

@@ -45,13 +45,16 @@ struct Kind {
     probes: u64,
     unresolved: u64,
     skipped: u64,
+    /// Since when the probe that is under way waits for the new value.
+    waiting: Option<Instant>,
+    waited_ns: u64,
     lag: Histogram<u64>,
     gap: Histogram<u64>,
 }
 
 impl Default for Kind {
     fn default() -> Self {
-        Self { probes: 0, unresolved: 0, skipped: 0, lag: histogram(), gap: histogram() }
+        Self { probes: 0, unresolved: 0, skipped: 0, waiting: None, waited_ns: 0, lag: histogram(), gap: histogram() }
     }
 }
 
@@ -68,6 +71,8 @@ impl Kind {
             probes: self.probes,
             unresolved: self.unresolved,
             skipped: self.skipped,
+            // One that is not over was ended with its task.
+            waited_ns: self.waiting.map_or(self.waited_ns, nanos),
             latency: Distribution::of(&self.lag),
             gap: Distribution::of(&self.gap),
         }
@@ -120,6 +125,14 @@ impl Probes {
     }
 }
 
+fn between(since: Instant, until: Instant) -> u64 {
+    u64::try_from(until.duration_since(since).as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn nanos(since: Instant) -> u64 {
+    between(since, Instant::now())
+}
+
 /// How a probe ended before its time.
 enum Cut {
     /// The run is over.
@@ -155,10 +168,17 @@ impl<C: Cached, F: Commands> Prober<C, F> {
             }
             let own = self.own && number % 2 == 0;
             // Own and foreign probes use all keys alike.
-            match self.probe(number / 2 % PROBE_KEYS, own, probes, &stop).await {
-                Ok(()) => {}
-                Err(Cut::Over) => return,
-                Err(Cut::Skipped) => probes.kind(own, |kind| kind.skipped += 1),
+            let ended = self.probe(number / 2 % PROBE_KEYS, own, probes, &stop).await;
+            probes.kind(own, |kind| {
+                let waiting = kind.waiting.take();
+                match ended {
+                    Ok(()) => {}
+                    Err(Cut::Over) => kind.waited_ns = waiting.map_or(0, nanos),
+                    Err(Cut::Skipped) => kind.skipped += 1,
+                }
+            });
+            if matches!(ended, Err(Cut::Over)) {
+                return;
             }
         }
     }
@@ -191,6 +211,7 @@ impl<C: Cached, F: Commands> Prober<C, F> {
         self.warm(&key, probes, stop).await?;
         let wanted = self.write(&key, number, own, probes).await?;
         let written = Instant::now();
+        probes.kind(own, |kind| kind.waiting = Some(written));
         // When the last read that returned an older version began.
         let mut before = written;
         loop {
@@ -203,12 +224,11 @@ impl<C: Cached, F: Commands> Prober<C, F> {
             // The server had the new version before any of these reads began, and nobody else reads this key.
             // So what is older came from the cache, and the first that is not can't have.
             if got >= wanted {
-                let nanos = |since: Instant| u64::try_from(ended.duration_since(since).as_nanos()).unwrap_or(u64::MAX).max(1);
                 probes.found(|found| found.reads.misses += 1);
                 probes.kind(own, |kind| {
                     kind.probes += 1;
-                    kind.lag.saturating_record(nanos(written));
-                    kind.gap.saturating_record(nanos(before));
+                    kind.lag.saturating_record(between(written, ended).max(1));
+                    kind.gap.saturating_record(between(before, ended).max(1));
                 });
                 return Ok(());
             }

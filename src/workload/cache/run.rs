@@ -37,14 +37,19 @@ fn clock_ns() -> f64 {
     pairs[READINGS / 2] as f64
 }
 
-/// The series of what a cache counted.
+/// The series of what a cache counted, without the reads of the probes.
 struct Series {
+    probes: Arc<Probes>,
     last: CacheCounts,
     seconds: Vec<CacheSecond>,
 }
 
 impl Series {
-    fn more(&mut self, now: CacheCounts) -> CacheSecond {
+    fn more(&mut self, mut now: CacheCounts) -> CacheSecond {
+        let probes = self.probes.reads();
+        // Both go on, so that a read may be in one and not yet in the other: it is made up for in the next interval.
+        now.hits = now.hits.saturating_sub(probes.hits).max(self.last.hits);
+        now.misses = now.misses.saturating_sub(probes.misses).max(self.last.misses);
         let more = between(self.last, now);
         self.last = now;
         CacheSecond { hits: more.hits, misses: more.misses, invalidations: more.invalidations, evictions: more.evictions }
@@ -84,6 +89,8 @@ fn between(before: CacheCounts, after: CacheCounts) -> CacheCounts {
 /// A task beside the callers.
 struct Beneath {
     task: JoinHandle<()>,
+    /// Where it is counted that it had to be ended.
+    ended: Option<Arc<Fences>>,
 }
 
 impl Beneath {
@@ -91,8 +98,12 @@ impl Beneath {
     async fn join(mut self, limit: Duration) {
         if tokio::time::timeout(limit, &mut self.task).await.is_err() {
             self.task.abort();
-            // Cancelled: what it had under way counts as lost.
-            let _ = self.task.await;
+            // Cancelled: what it had under way counts as lost. Unless it came to its end at the last moment.
+            if self.task.await.is_err()
+                && let Some(fences) = self.ended
+            {
+                fences.failed.fetch_add(1, Ordering::AcqRel);
+            }
         }
     }
 }
@@ -120,7 +131,7 @@ pub async fn run<C: Cached, F: Driver>(
     let clock_ns = clock_ns();
     let live = live_bytes();
     let before = bound.cached.counts();
-    let series = Arc::new(Mutex::new(Series { last: before, seconds: Vec::new() }));
+    let series = Arc::new(Mutex::new(Series { probes: probes.clone(), last: before, seconds: Vec::new() }));
     let (stop, stopped) = watch::channel(false);
     let beneath = spawn(bound, &account, &fences, &probes, &stopped);
     let writer = bound.foreign.clone().filter(|_| bound.job.external_writers);
@@ -212,9 +223,9 @@ fn spawn<C: Cached, F: Driver>(
     let mut tasks = Vec::new();
     if let Some(log) = account.log.clone() {
         let (cached, fence, versions) = (bound.cached.clone(), bound.fence.clone(), account.versions.clone());
-        let (fences, stopped) = (fences.clone(), stopped.clone());
+        let (ended, fences, stopped) = (Some(fences.clone()), fences.clone(), stopped.clone());
         let keep = async move { fence.keep(cached.client(), &log, &versions, &fences, stopped).await };
-        tasks.push(Beneath { task: tokio::spawn(keep) });
+        tasks.push(Beneath { task: tokio::spawn(keep), ended });
     }
     if let Some(foreign) = bound.foreign.clone().filter(|_| bound.job.probes_per_second > 0) {
         let prober = Prober {
@@ -226,7 +237,7 @@ fn spawn<C: Cached, F: Driver>(
             versions: bound.probed.clone(),
         };
         let (probes, stopped) = (probes.clone(), stopped.clone());
-        tasks.push(Beneath { task: tokio::spawn(async move { prober.keep(&probes, stopped).await }) });
+        tasks.push(Beneath { task: tokio::spawn(async move { prober.keep(&probes, stopped).await }), ended: None });
     }
     tasks
 }

@@ -25,7 +25,7 @@ struct Found {
     first: Vec<StaleRead>,
     /// Of each key that was found stale: the version that it had, and since when that was too old. Its floor may have been raised
     /// again since.
-    since: HashMap<usize, (Option<u64>, u64)>,
+    since: HashMap<usize, (u64, u64)>,
 }
 
 /// A read that returned less than its floor.
@@ -34,8 +34,8 @@ pub struct Read<'a> {
     pub key: &'a [u8],
     /// Its number.
     pub place: usize,
-    /// What was returned; `None` for nil.
-    pub version: Option<u64>,
+    /// What was returned.
+    pub version: u64,
     /// The floor when the read began.
     pub floor: u64,
     /// Who answered.
@@ -73,7 +73,7 @@ impl Stale {
         }
         if found.first.len() < KEPT {
             let key = String::from_utf8_lossy(read.key).into_owned();
-            found.first.push(StaleRead { key, version: read.version, floor: read.floor, age_ns });
+            found.first.push(StaleRead { key, version: Some(read.version), floor: read.floor, age_ns });
         }
     }
 
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
     use crate::workload::cache::versions::Raised;
 
-    fn read(version: Option<u64>, floor: u64, served: Served) -> Read<'static> {
+    fn read(version: u64, floor: u64, served: Served) -> Read<'static> {
         Read { key: b"k", place: 0, version, floor, served }
     }
 
@@ -111,14 +111,14 @@ mod tests {
             at_ns
         };
         let first = raise(5);
-        stale.note(&versions, &read(Some(3), 5, Served::Cache));
+        stale.note(&versions, &read(3, 5, Served::Cache));
         while versions.now_ns() < first + 2_000_000 {
             std::hint::spin_loop();
         }
         let second = raise(6);
-        stale.note(&versions, &read(Some(3), 6, Served::Cache));
+        stale.note(&versions, &read(3, 6, Served::Cache));
         // A later version is another story.
-        stale.note(&versions, &read(Some(5), 6, Served::Cache));
+        stale.note(&versions, &read(5, 6, Served::Cache));
         let ages: Vec<u64> = stale.figures().first.iter().map(|read| read.age_ns).collect();
         assert!(ages[1] >= second - first, "though its floor was raised again: {ages:?}");
         assert!(ages[2] < ages[1], "{ages:?}");
@@ -129,13 +129,13 @@ mod tests {
     fn who_answered_and_a_lost_connection_are_told_apart() {
         let (versions, stale) = (Versions::new(1), Stale::default());
         versions.raise(0, 1, Raised { at_ns: 0, disconnected: false });
-        stale.note(&versions, &read(Some(0), 1, Served::Server));
-        stale.note(&versions, &read(None, 1, Served::Cache));
-        stale.note(&versions, &read(Some(0), 1, Served::Unknown));
+        stale.note(&versions, &read(0, 1, Served::Server));
+        stale.note(&versions, &read(0, 1, Served::Cache));
+        stale.note(&versions, &read(0, 1, Served::Unknown));
         versions.raise(0, 2, Raised { at_ns: 0, disconnected: true });
-        (0..6).for_each(|_| stale.note(&versions, &read(Some(1), 2, Served::Cache)));
+        (0..6).for_each(|_| stale.note(&versions, &read(1, 2, Served::Cache)));
         let figures = stale.figures();
         assert_eq!((figures.stale_from_server, figures.stale_from_cache, figures.after_disconnect), (1, 2, 6));
-        assert_eq!((figures.first.len(), figures.first[1].version), (KEPT, None));
+        assert_eq!((figures.first.len(), figures.first[1].version), (KEPT, Some(0)));
     }
 }

@@ -37,6 +37,8 @@ pub enum Fenced {
     Full,
     Disconnected,
     Refused,
+    /// Nothing, for ever.
+    Silence,
 }
 
 pub struct State {
@@ -49,6 +51,8 @@ pub struct State {
     /// The next write is answered with an error.
     pub fail_write: AtomicBool,
     pub served: Served,
+    /// The cache holds of every key that it is gone.
+    pub gone: AtomicBool,
     hits: AtomicU64,
     misses: AtomicU64,
     pub fences: AtomicU64,
@@ -122,6 +126,7 @@ impl Commands for Plain {
             Fenced::Full => Err(Error::Client("scripted".into())),
             Fenced::Disconnected => Err(Error::Connection("scripted".into())),
             Fenced::Refused => Err(Error::server("NOPERM scripted")),
+            Fenced::Silence => std::future::pending().await,
         }
     }
 }
@@ -148,6 +153,10 @@ impl Cached for Fake {
     async fn get(&self, key: &[u8]) -> Result<CachedRead<Vec<u8>>, Error> {
         let state = &self.0.0;
         let told = |served| if state.served == Served::Unknown { Served::Unknown } else { served };
+        if state.gone.load(Ordering::Acquire) {
+            state.hits.fetch_add(1, Ordering::AcqRel);
+            return Ok(CachedRead { value: None, served: told(Served::Cache) });
+        }
         if let Some(value) = state.cache.lock().unwrap().get(key).cloned() {
             state.hits.fetch_add(1, Ordering::AcqRel);
             return Ok(CachedRead { value: Some(value), served: told(Served::Cache) });
@@ -209,6 +218,7 @@ impl Fake {
             fenced,
             fail_write: AtomicBool::new(false),
             served,
+            gone: AtomicBool::new(false),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             fences: AtomicU64::new(0),

@@ -58,6 +58,18 @@ async fn a_probe_that_never_sees_its_value_is_unresolved() {
 }
 
 #[tokio::test]
+async fn a_probe_that_still_waits_when_the_run_ends_is_told() {
+    let mix = of(&["GET __key__"], 1);
+    let fake = Fake::new(&mix, Forgets::Never, Fenced::Answered);
+    let time = Duration::from_millis(300);
+    let (lag, ..) = probed(&fake, false, time).await;
+    assert_eq!((lag.foreign.probes, lag.foreign.unresolved, lag.foreign.latency.latency), (0, 0, None));
+    let waited = Duration::from_nanos(lag.foreign.waited_ns);
+    assert!(waited > time / 4, "{waited:?}");
+    assert_eq!(lag.own.waited_ns, 0);
+}
+
+#[tokio::test]
 async fn the_lag_is_as_long_as_the_old_value_was_served() {
     let mix = of(&["GET __key__"], 1);
     let fake = Fake::new(&mix, Forgets::InOrder, Fenced::Answered);

@@ -80,6 +80,31 @@ async fn a_fence_that_was_not_answered_proves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fence_that_never_returns_has_failed() {
+    let mix = mix(10);
+    let fake = Fake::new(&mix, Forgets::Never, Fenced::Silence);
+    let job = Job { patience: std::time::Duration::from_millis(100), ..job(2_000) };
+    let done = load(&fake, &mix, false, &job).await;
+    let found = &done.cache.staleness;
+    assert_eq!((found.fences, found.fences_failed, found.with_floor, done.beside.fences_lost), (1, 1, 0, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_is_gone_is_a_wrong_reply_and_not_stale() {
+    let mix = mix(10);
+    let fake = Fake::new(&mix, Forgets::AtOnce, Fenced::Answered);
+    fake.0.0.gone.store(true, Ordering::Release);
+    let job = Job { time: Some(std::time::Duration::from_millis(150)), commands: None, continue_on_error: true, ..job(0) };
+    let done = load(&fake, &mix, false, &job).await;
+    let found = &done.cache.staleness;
+    assert!(found.clean_writes > 0 && found.with_floor > 0 && found.checked == 0, "{found:?}");
+    assert_eq!(stale(found), [0, 0, 0]);
+    let [error] = &done.outcome.errors[..] else { panic!("{:?}", done.outcome.errors) };
+    assert!(error.kind == "wrong-reply" && error.first.contains("found nothing in the cache"), "{error:?}");
+    assert_eq!(error.count, done.outcome.refused[0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_fences_there_is_no_verdict() {
     let (found, fake) = staleness(Forgets::Never, Fenced::Refused).await;
     assert!(found.unjudged.as_ref().is_some_and(|reason| reason.contains("NOPERM")), "{found:?}");
@@ -174,6 +199,16 @@ async fn the_audit_wants_misses_writes_and_fences_and_that_the_cache_counts_ever
     assert_eq!(calls("set"), done.outcome.total.0[1].done);
     assert_eq!(calls("unlink"), fake.0.0.fences.load(Ordering::Acquire));
     assert_eq!((wanted.unanswered, &wanted.deviations[..]), (0, &[][..]));
+    // Five reads failed, and the cache counted three of them as misses: all others must have reached the server.
+    let misses = done.cache.counts.misses;
+    done.outcome.total.0[0].failed += 5;
+    done.cache.counts.misses += 3;
+    let failed = expected(&mix, &job, &done, &Raw::DESCRIPTOR, 1);
+    assert_eq!((failed.calls["get"], &failed.deviations[..]), (misses, &[][..]));
+    done.cache.counts.misses += 3;
+    assert_eq!(expected(&mix, &job, &done, &Raw::DESCRIPTOR, 1).deviations.len(), 1, "six are more than failed");
+    done.cache.counts.misses = misses;
+    done.outcome.total.0[0].failed = 0;
     done.cache.counts.hits -= 1;
     let short = expected(&mix, &job, &done, &Raw::DESCRIPTOR, 1);
     assert!(short.deviations[0].contains("hits and misses"), "{short:?}");
