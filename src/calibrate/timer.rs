@@ -8,6 +8,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::drivers::{Command, Commands, Error, Lanes, PipelineReplies, Pipelines, Reply, Settings, Strategy, Value};
+use crate::measure::clock::nanos;
 use crate::window::Window;
 
 /// Held time for one asked window, microseconds.
@@ -68,7 +69,7 @@ impl Commands for Stopwatch {
 
 impl Pipelines for Stopwatch {
     async fn pipeline(&self, commands: &[Command]) -> Result<PipelineReplies<Nothing>, Error> {
-        self.handed_over.store(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX), Ordering::Release);
+        self.handed_over.store(nanos(self.start.elapsed()), Ordering::Release);
         Ok(commands.iter().map(|_| Ok(Nothing)).collect())
     }
     fn lanes(&self) -> Lanes<Self> {
@@ -87,7 +88,7 @@ pub async fn held(asked: Duration, commands: u64) -> Result<Held, Error> {
     let mut histogram = Histogram::<u64>::new_with_bounds(1, 10_000_000_000, 3).map_err(|error| Error::Client(error.to_string()))?;
     // The first tenth teaches the timer how late it wakes, and is left out.
     for round in 0..commands + commands / 10 {
-        let arrival = u64::try_from(client.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let arrival = nanos(client.start.elapsed());
         window.call(&Command::get(b"k")).await?;
         if round >= commands / 10 {
             histogram.saturating_record(client.handed_over.load(Ordering::Acquire).saturating_sub(arrival));

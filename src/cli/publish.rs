@@ -14,6 +14,7 @@ use super::limits::parse_time;
 use super::{Failure, Outcome, check_resp, json_file, named_drivers, print, runtime, save_json, too_many_connections};
 use crate::drivers::{DRIVERS, Descriptor, Kind, Profile, Resp, Settings, Strategy, Topology, find};
 use crate::interrupt::{EXIT_INTERRUPTED, Graceful, interrupted};
+use crate::measure::clock::nanos;
 use crate::measure::{self, Environment};
 use crate::record::publish::{PUBLISH_FORMAT, PublishRecord, PublishRow as Row, Ran};
 use crate::target::audit::Auditor;
@@ -111,7 +112,7 @@ impl Arguments {
             modes.push(Mode::Concurrent { callers });
         }
         if let Some(window) = self.window.or(all.then_some(USUAL_WINDOW)) {
-            modes.push(Mode::Windowed { callers, window_ns: u64::try_from(window.as_nanos()).unwrap_or(u64::MAX) });
+            modes.push(Mode::Windowed { callers, window_ns: nanos(window) });
         }
         modes
     }

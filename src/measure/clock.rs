@@ -1,8 +1,16 @@
 //! One clock for all processes of a machine, for times that travel inside of messages.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 #[cfg(not(unix))]
 use std::time::Instant;
+
+/// Whole nanoseconds; of what is too long to be told in them (584 years) the most that can be.
+#[must_use]
+#[inline]
+pub fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
 
 /// Nanoseconds of the monotonic clock: the same for every process since the machine was started, never set back.
 #[must_use]
@@ -24,7 +32,7 @@ fn read() -> u64 {
 #[cfg(not(unix))]
 fn read() -> u64 {
     static FIRST: LazyLock<Instant> = LazyLock::new(Instant::now);
-    u64::try_from(FIRST.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    nanos(FIRST.elapsed())
 }
 
 /// Tells the clock of this machine, since its last start, from those of others. Times of two clocks can't be compared.

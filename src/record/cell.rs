@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::drivers::{CacheMode, Descriptor, Profile, Resp, Scope, Settings, Strategy, Topology};
+use crate::measure::clock::nanos;
 use crate::workload::cached::CachedReads;
 use crate::workload::commands::Workload;
 
@@ -89,7 +90,7 @@ impl CellSettings {
         let (strategy, window_ns, limit) = match settings.strategy {
             Strategy::Native => ("native", 0, 0),
             Strategy::Off => ("off", 0, 0),
-            Strategy::Window { window, limit } => ("window", u64::try_from(window.as_nanos()).unwrap_or(u64::MAX), limit),
+            Strategy::Window { window, limit } => ("window", nanos(window), limit),
             Strategy::Idle { limit } => ("idle", 0, limit),
         };
         let batches = matches!(settings.strategy, Strategy::Window { .. } | Strategy::Idle { .. });

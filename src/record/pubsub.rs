@@ -2,12 +2,12 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::timestamp;
 use crate::measure::Environment;
+use crate::measure::clock::nanos;
 use crate::target::TargetFacts;
 use crate::workload::pubsub::burst::{Burst, SUBSCRIBER};
 use crate::workload::pubsub::flood::Flooded;
@@ -32,10 +32,6 @@ pub struct Figures {
     pub reads: u64,
     /// Runs that these are the sums of.
     pub runs: u64,
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Figures {

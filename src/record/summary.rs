@@ -1,8 +1,7 @@
 //! From the runs of a cell to its figures.
 
-use std::time::Duration;
-
 use super::{Cell, Mark, Measurement, Outcome, Sample};
+use crate::measure::clock::nanos;
 use crate::window::Flushes;
 use crate::workload::Run;
 
@@ -59,12 +58,10 @@ pub fn summarise(cell: &Cell, runs: &[Timed], samples: usize, peak_memory: Optio
     Outcome::Measured(Box::new(sum))
 }
 
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::drivers::{Settings, Strategy, Topology, find};
     use crate::measure::Usage;

@@ -229,10 +229,9 @@ pub(super) fn comparison(record: &LoadRecord, groups: &[Group<'_>]) -> String {
     right_aligned(&mut table, 2);
     let mut text = lines(&table);
     for group in groups {
-        let caches: Vec<&CacheFigures> = group.runs.iter().filter_map(|run| run.figures.as_ref()?.cache.as_deref()).collect();
-        let stale: u64 = caches.iter().map(|cache| cache.stale()).sum();
+        let stale: u64 = caches(group).map(CacheFigures::stale).sum();
         if stale > 0 {
-            let told: u64 = caches.iter().map(|cache| cache.staleness.with_floor).sum();
+            let told: u64 = caches(group).map(|cache| cache.staleness.with_floor).sum();
             let (stale, told) = (grouped(stale as f64), grouped(told as f64));
             let _ = write!(
                 text,
@@ -242,8 +241,8 @@ pub(super) fn comparison(record: &LoadRecord, groups: &[Group<'_>]) -> String {
         }
     }
     for group in groups {
-        let runs = group.runs.iter().filter_map(|run| run.figures.as_ref()?.cache.as_ref()?.lag.as_ref());
-        let unseen: u64 = runs.map(|lag| lag.own.unresolved + lag.foreign.unresolved).sum();
+        let lags = caches(group).filter_map(|cache| cache.lag.as_ref());
+        let unseen: u64 = lags.map(|lag| lag.own.unresolved + lag.foreign.unresolved).sum();
         if unseen > 0 {
             let _ = write!(
                 text,
@@ -253,8 +252,7 @@ pub(super) fn comparison(record: &LoadRecord, groups: &[Group<'_>]) -> String {
         }
     }
     for group in groups {
-        let mut runs = group.runs.iter().filter_map(|run| run.figures.as_ref()?.cache.as_ref());
-        if let Some(reason) = runs.find_map(|cache| cache.staleness.unjudged.as_ref()) {
+        if let Some(reason) = caches(group).find_map(|cache| cache.staleness.unjudged.as_ref()) {
             let _ = write!(text, "\n{} {}: staleness NOT JUDGED: {reason}", group.workload, group.subject);
         }
     }
@@ -262,6 +260,11 @@ pub(super) fn comparison(record: &LoadRecord, groups: &[Group<'_>]) -> String {
         let _ = write!(text, "\n{}", told(asked, groups));
     }
     text
+}
+
+/// Those of all its runs, finished or not.
+fn caches<'a>(group: &'a Group<'_>) -> impl Iterator<Item = &'a CacheFigures> {
+    group.runs.iter().filter_map(|run| run.figures.as_ref()?.cache.as_deref())
 }
 
 fn told(asked: &AskedCache, groups: &[Group<'_>]) -> String {

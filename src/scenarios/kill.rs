@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
 
-use super::outcome::{Account, Acted, Away, Fault, NOTICE_WITHIN, nanos};
+use super::outcome::{Account, Acted, Away, Fault, NOTICE_WITHIN};
 use super::stage::{Stage, ask, version};
 use super::subject::{Subject, fence};
 use crate::drivers::{CacheSupport, Cached, Command, Commands, Error, Reply, Value};
+use crate::measure::clock::nanos;
 use crate::net::Endpoint;
 
 /// The longest that a client may take to connect again, when it says that it does.

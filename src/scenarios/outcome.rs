@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::drivers::{CacheCounts, Error};
+use crate::measure::clock::nanos;
 
 /// How long a client may take to notice that its connection was closed; what it serves until then is counted and not held against it.
 pub const NOTICE_WITHIN: Duration = Duration::from_millis(100);
@@ -75,11 +76,6 @@ impl Account {
     pub fn is_stale(&self) -> bool {
         self.stale > 0 || self.away.as_ref().is_some_and(|away| away.late_keys > 0)
     }
-}
-
-/// Whole nanoseconds.
-pub(super) fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// What is to be said of a scenario.

@@ -14,6 +14,7 @@ pub use expected::{Audit, Expected};
 
 use super::Role;
 use crate::error::Error;
+use crate::measure::clock::nanos;
 use crate::net::{Connection, Endpoint};
 use crate::resp::{Command, Resp, Value};
 
@@ -151,7 +152,7 @@ impl Auditor {
             if *role == Role::Master {
                 usage.reads += after.reads.saturating_sub(before.reads).saturating_sub(own_reads);
             }
-            usage.cpu_ns += u64::try_from(after.cpu.saturating_sub(before.cpu).as_nanos()).unwrap_or(u64::MAX);
+            usage.cpu_ns += nanos(after.cpu.saturating_sub(before.cpu));
         }
         Ok(usage)
     }

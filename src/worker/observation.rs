@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::process::{Failure, Limits, Running};
 use super::program::Program;
 use super::protocol::{Measured, Ready, Request};
+use crate::measure::clock::nanos;
 use crate::net::Secret;
 use crate::record::comparison::Figures;
 use crate::target::audit::{Audit, Auditor, Expected, ServerUsage};
@@ -139,7 +140,7 @@ impl Observed {
             server_commands: self.audit.workload + self.audit.checkout,
             server_reads: self.server.reads,
             server_cpu_ns: self.server.cpu_ns,
-            overhead_ns: u64::try_from(self.overhead.as_nanos()).unwrap_or(u64::MAX),
+            overhead_ns: nanos(self.overhead),
         }
     }
 }

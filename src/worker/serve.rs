@@ -12,6 +12,7 @@ use super::protocol::{
     Answer, GO, LONGEST_LINE, Measured, OperationRequest, PASSWORD, Ready, Request, ServersRequest, TlsRequest, VERSION,
 };
 use crate::drivers::{Descriptor, Servers, Settings, Topology, find};
+use crate::measure::clock::nanos;
 use crate::measure::{Latency, peak_memory, reset_peak_memory};
 use crate::net::{Endpoint, Secret, TlsOptions};
 use crate::record::{CellSettings, RuntimeFlavour};
@@ -113,7 +114,6 @@ fn perform(order: &Order, request: &Request, worker: &mut dyn Worker, lines: &mu
 
 fn measured(timed: &Timed) -> Measured {
     let latency = timed.latencies.as_ref().and_then(Latency::of);
-    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     Measured {
         operations: timed.operations,
         elapsed_ns: nanos(timed.elapsed),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::protocol::SettingsRequest;
 use super::subject::{Source, SubjectSpec};
 use crate::drivers::{Profile, Resp, Settings, Strategy};
+use crate::measure::clock::nanos;
 use crate::record::RuntimeFlavour;
 
 /// The key that names the driver for a client crate that has several.
@@ -81,7 +82,7 @@ impl SettingsRequest {
                 "burden" => {
                     let burden = humantime::parse_duration(value).ok().filter(|burden| *burden <= Duration::from_millis(100));
                     let burden = burden.ok_or_else(|| wrong("a time of at most 100ms as in burden=500ns"))?;
-                    request.burden_ns = u64::try_from(burden.as_nanos()).unwrap_or(u64::MAX);
+                    request.burden_ns = nanos(burden);
                 }
                 _ if matches!(spec.source, Source::Worker(_)) => {
                     request.other.insert(key.clone(), value.clone());

@@ -16,6 +16,7 @@ use super::pubsub::engine::Against;
 use super::pubsub::flood::{self, Flood};
 use super::run::{Failure, together};
 use crate::drivers::{Command, Commands, Driver, Error, Kind, Profile, Publish, Servers, Settings, UnknownDriver, Visit};
+use crate::measure::clock::nanos;
 use crate::measure::latency::histogram;
 use crate::measure::{Classes, Tally, Usage};
 use crate::target::{Node, Role};
@@ -296,7 +297,7 @@ async fn timed_loop<E: Exchange>(exchange: &E, task: &Task, burden: Burden, time
                     return (Instant::now(), done, Some(error));
                 }
                 let ended = Instant::now();
-                let nanos = u64::try_from((ended - now).as_nanos()).unwrap_or(u64::MAX);
+                let nanos = nanos(ended - now);
                 tally.shard().note(0, unit, nanos, None);
                 number += callers as u64;
                 done += unit;

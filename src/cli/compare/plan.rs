@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use super::args::Arguments;
 use super::baseline;
 use crate::compare::{self, Metric};
 use crate::drivers::find;
 use crate::measure::Environment;
+use crate::measure::clock::nanos;
 use crate::plan::{ComparisonConfig, usual_workloads};
 use crate::record::comparison::{Asked, ComparisonRecord, Subject, WorkloadPlan};
 use crate::worker::program::{Program, Refused, check_program, program_of};
@@ -32,10 +32,6 @@ pub struct Plan {
     pub resumed: Option<ComparisonRecord>,
     /// The session to compare with.
     pub older: Option<ComparisonRecord>,
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Plan {

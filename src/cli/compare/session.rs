@@ -14,6 +14,7 @@ use crate::compare::{MINIMUM_ROUNDS, Orders};
 use crate::drivers::raw::Raw;
 use crate::drivers::{Driver, Settings};
 use crate::interrupt::{interrupted, wait};
+use crate::measure::clock::nanos;
 use crate::record::comparison::{ComparisonRecord, LeftOut, Round, Turn, What, WorkloadPlan};
 use crate::target::Target;
 use crate::target::audit::Auditor;
@@ -115,7 +116,7 @@ impl<'a> Session<'a> {
             }
             self.drop_left_out();
             let used = begun.elapsed();
-            self.record.progress.used_ns += u64::try_from(used.as_nanos()).unwrap_or(u64::MAX);
+            self.record.progress.used_ns += nanos(used);
             let share = self.record.progress.used_ns as f64 / all as f64;
             if told.elapsed() >= TOLD_EVERY {
                 told = Instant::now();

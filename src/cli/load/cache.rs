@@ -128,7 +128,7 @@ impl CacheArgs {
         if !self.csc {
             return Ok(());
         }
-        let mut answers = driver.topologies.iter().map(|&topology| driver.cache.check(topology, Resp::V3, self.csc_mode, self.csc_noloop));
+        let mut answers = driver.topologies.iter().map(|&topology| self.supported(driver, topology));
         let first = answers.next().unwrap_or(Err(Error::Unsupported("it runs nowhere")));
         if first.is_ok() || answers.any(|answer| answer.is_ok()) {
             return Ok(());
@@ -141,7 +141,11 @@ impl CacheArgs {
         if !self.csc {
             return Ok(());
         }
-        driver.cache.check(topology, Resp::V3, self.csc_mode, self.csc_noloop).map_err(|error| self.refusal(driver, &error, Some(topology)))
+        self.supported(driver, topology).map_err(|error| self.refusal(driver, &error, Some(topology)))
+    }
+
+    fn supported(&self, driver: &Descriptor, topology: Topology) -> Result<(), Error> {
+        driver.cache.check(topology, Resp::V3, self.csc_mode, self.csc_noloop)
     }
 
     /// Why `driver` can't take part, and which drivers can, on that topology if one is given.
@@ -149,7 +153,7 @@ impl CacheArgs {
         let reason = reason(error);
         let able = |other: &&Descriptor| {
             let mut topologies = other.topologies.iter().copied().filter(|topology| on.is_none_or(|on| on == *topology));
-            topologies.any(|topology| other.cache.check(topology, Resp::V3, self.csc_mode, self.csc_noloop).is_ok())
+            topologies.any(|topology| self.supported(other, topology).is_ok())
         };
         let names = DRIVERS.iter().filter(able).map(|driver| driver.name).collect::<Vec<_>>().join(", ");
         let names = if names.is_empty() { "none".to_owned() } else { names };

@@ -17,6 +17,7 @@ use crate::cli::limits::within;
 use crate::cli::{Failure, print};
 use crate::drivers::Error;
 use crate::interrupt::interrupted;
+use crate::measure::clock::nanos;
 use crate::measure::{Latency, peak_memory, reset_peak_memory};
 use crate::record::load::{ClientUsage, Distribution, EntryFigures, Figures, LoadRecord, LoadRun, Plan as Kept, Status};
 use crate::record::{CellSettings, RuntimeFlavour};
@@ -290,7 +291,6 @@ fn status(outcome: &Outcome, patience: Duration) -> (Status, Option<String>) {
 fn figures(workload: &Workload, ran: Ran) -> Figures {
     let Ran { done, server, audit, flushes, peak_memory } = ran;
     let (outcome, cache) = done.into_parts();
-    let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let total = outcome.total.total();
     let entries = workload.mix.entries().iter().zip(&outcome.total.0).map(|(entry, counts)| EntryFigures {
         command: entry.label.clone(),

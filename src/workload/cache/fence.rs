@@ -62,8 +62,8 @@ impl Log {
 pub struct Fences {
     /// Fences that were begun.
     pub begun: AtomicU64,
-    /// Those of them that failed, and the one that was still under way when the run was over for good.
-    pub failed: AtomicU64,
+    /// Those of them that passed. The others failed, or one was under way when the run was over for good.
+    pub passed: AtomicU64,
     /// Commands that were sent for them.
     pub sent: AtomicU64,
     /// Commands that were answered as wanted.
@@ -144,10 +144,10 @@ impl Fence {
             let answered = replies.iter().filter(|reply| reply.is_ok()).count();
             fences.answered.fetch_add(answered as u64, Ordering::AcqRel);
             if let Some(Err(error)) = replies.into_iter().find(Result::is_err) {
-                fences.failed.fetch_add(1, Ordering::AcqRel);
                 return Err(error);
             }
         }
+        fences.passed.fetch_add(1, Ordering::AcqRel);
         Ok(())
     }
 

@@ -13,6 +13,7 @@ use super::keyspace::{PROBE_KEYS, probe_key};
 use super::versions::{digits, version};
 use crate::drivers::{Cached, Commands, Error, Served};
 use crate::measure::Distribution;
+use crate::measure::clock::nanos;
 use crate::measure::latency::histogram;
 
 /// When a probe is given up.
@@ -72,7 +73,7 @@ impl Kind {
             unresolved: self.unresolved,
             skipped: self.skipped,
             // One that is not over was ended with its task.
-            waited_ns: self.waiting.map_or(self.waited_ns, nanos),
+            waited_ns: self.waiting.map_or(self.waited_ns, |since| nanos(since.elapsed())),
             latency: Distribution::of(&self.lag),
             gap: Distribution::of(&self.gap),
         }
@@ -125,14 +126,6 @@ impl Probes {
     }
 }
 
-fn between(since: Instant, until: Instant) -> u64 {
-    u64::try_from(until.duration_since(since).as_nanos()).unwrap_or(u64::MAX)
-}
-
-fn nanos(since: Instant) -> u64 {
-    between(since, Instant::now())
-}
-
 /// How a probe ended before its time.
 enum Cut {
     /// The run is over.
@@ -173,7 +166,7 @@ impl<C: Cached, F: Commands> Prober<C, F> {
                 let waiting = kind.waiting.take();
                 match ended {
                     Ok(()) => {}
-                    Err(Cut::Over) => kind.waited_ns = waiting.map_or(0, nanos),
+                    Err(Cut::Over) => kind.waited_ns = waiting.map_or(0, |since| nanos(since.elapsed())),
                     Err(Cut::Skipped) => kind.skipped += 1,
                 }
             });
@@ -227,8 +220,8 @@ impl<C: Cached, F: Commands> Prober<C, F> {
                 probes.found(|found| found.reads.misses += 1);
                 probes.kind(own, |kind| {
                     kind.probes += 1;
-                    kind.lag.saturating_record(between(written, ended).max(1));
-                    kind.gap.saturating_record(between(before, ended).max(1));
+                    kind.lag.saturating_record(nanos(ended.duration_since(written)).max(1));
+                    kind.gap.saturating_record(nanos(ended.duration_since(before)).max(1));
                 });
                 return Ok(());
             }

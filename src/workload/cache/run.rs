@@ -89,8 +89,6 @@ fn between(before: CacheCounts, after: CacheCounts) -> CacheCounts {
 /// A task beside the callers.
 struct Beneath {
     task: JoinHandle<()>,
-    /// Where it is counted that it had to be ended.
-    ended: Option<Arc<Fences>>,
 }
 
 impl Beneath {
@@ -98,12 +96,8 @@ impl Beneath {
     async fn join(mut self, limit: Duration) {
         if tokio::time::timeout(limit, &mut self.task).await.is_err() {
             self.task.abort();
-            // Cancelled: what it had under way counts as lost. Unless it came to its end at the last moment.
-            if self.task.await.is_err()
-                && let Some(fences) = self.ended
-            {
-                fences.failed.fetch_add(1, Ordering::AcqRel);
-            }
+            // Cancelled: what it had under way counts as lost.
+            let _ = self.task.await;
         }
     }
 }
@@ -162,13 +156,14 @@ pub async fn run<C: Cached, F: Driver>(
     let load = |number: &AtomicU64| number.load(Ordering::Acquire);
     let done = |call: Call| sum(mix, &outcome, call, |counts| counts.done);
     let found = if unjudged.is_some() { Staleness::default() } else { account.stale.figures() };
+    let begun = load(&fences.begun);
     let staleness = Staleness {
         checked: done(Call::Get),
         with_floor: load(&account.with_floor),
         writes: done(Call::Set),
         clean_writes: load(&account.clean_writes),
-        fences: load(&fences.begun),
-        fences_failed: load(&fences.failed),
+        fences: begun,
+        fences_failed: begun - load(&fences.passed),
         unjudged,
         ..found
     };
@@ -223,9 +218,9 @@ fn spawn<C: Cached, F: Driver>(
     let mut tasks = Vec::new();
     if let Some(log) = account.log.clone() {
         let (cached, fence, versions) = (bound.cached.clone(), bound.fence.clone(), account.versions.clone());
-        let (ended, fences, stopped) = (Some(fences.clone()), fences.clone(), stopped.clone());
+        let (fences, stopped) = (fences.clone(), stopped.clone());
         let keep = async move { fence.keep(cached.client(), &log, &versions, &fences, stopped).await };
-        tasks.push(Beneath { task: tokio::spawn(keep), ended });
+        tasks.push(Beneath { task: tokio::spawn(keep) });
     }
     if let Some(foreign) = bound.foreign.clone().filter(|_| bound.job.probes_per_second > 0) {
         let prober = Prober {
@@ -237,7 +232,7 @@ fn spawn<C: Cached, F: Driver>(
             versions: bound.probed.clone(),
         };
         let (probes, stopped) = (probes.clone(), stopped.clone());
-        tasks.push(Beneath { task: tokio::spawn(async move { prober.keep(&probes, stopped).await }), ended: None });
+        tasks.push(Beneath { task: tokio::spawn(async move { prober.keep(&probes, stopped).await }) });
     }
     tasks
 }

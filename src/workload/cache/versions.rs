@@ -8,6 +8,7 @@
 //!
 //! The *floor* of a key is the highest version of which the client is known to have been told, see [`fence`](super::fence).
 
+use crate::measure::clock::nanos;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -92,7 +93,7 @@ impl Versions {
     /// Nanoseconds since this was made.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        nanos(self.start.elapsed())
     }
 
     /// Begins a write of the key `place`.

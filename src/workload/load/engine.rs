@@ -14,6 +14,7 @@ use super::issue::{Batch, Fault, Issue};
 use super::pacer::{Paced, Pacer, Queue};
 use super::ticker::{Collected, Observer, Second, Ticker, Watched};
 use crate::interrupt::wait;
+use crate::measure::clock::nanos;
 use crate::measure::{Classes, Snapshot, Tally, Usage};
 use crate::workload::mix::Mix;
 
@@ -180,8 +181,8 @@ impl Shared {
     ) -> Instant {
         issue.issue(&self.mix, batch, self.job.verify).await;
         let ended = batch.ended::<I>();
-        let nanos = |since: Instant| u64::try_from(ended.saturating_duration_since(since).as_nanos()).unwrap_or(u64::MAX);
-        let (service, planned) = (nanos(begun), planned.map(nanos));
+        let since = |earlier: Instant| nanos(ended.saturating_duration_since(earlier));
+        let (service, planned) = (since(begun), planned.map(since));
         if batch.is_plain() {
             self.tally.shard().note(batch.class::<I>(batch.first_entry()), flight.commands, service, planned);
             self.batches.fetch_add(1, Ordering::Relaxed);

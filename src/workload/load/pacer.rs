@@ -12,6 +12,7 @@ use hdrhistogram::Histogram;
 use tokio::sync::Semaphore;
 
 use super::arrivals::Arrivals;
+use crate::measure::clock::nanos;
 use crate::measure::latency::histogram;
 
 /// Arrivals closer than this are released together: waking up costs about 5 µs of CPU time each time.
@@ -186,7 +187,7 @@ fn release_all(mut plan: Arrivals, queue: &Queue, start: Instant, end: Option<Du
         while let Some(planned) = plan.peek().filter(ends).filter(|planned| goes(planned, plan.drawn()) && count < MOST_AT_ONCE) {
             plan.next();
             count += 1;
-            lateness.saturating_record(u64::try_from((now - planned).as_nanos()).unwrap_or(u64::MAX).max(1));
+            lateness.saturating_record(nanos(now - planned).max(1));
         }
         queue.release(count);
         if plan.peek().is_some_and(|next| next > now && next < now + GRAIN) {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::live::{Lane, Live};
 use super::message::{self, Header};
 use crate::drivers::{Command, Driver, Error, Kind, PipelineReplies, Reply, Servers, Settings};
-use crate::measure::clock::{clock_id, now_ns};
+use crate::measure::clock::{clock_id, nanos, now_ns};
 use crate::window::{Clock, Precise, Timer};
 
 /// How long a publisher waits after an error before it tries again.
@@ -80,12 +80,12 @@ pub async fn publish<D: Driver>(mut client: D, servers: &Servers, settings: &Set
         if let Some(rate) = orders.rate {
             let after = after(orders.lead + planned as f64, rate);
             let Some(due) = start.checked_add(after) else { break };
-            planned_ns = Some(start_ns.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX)));
+            planned_ns = Some(start_ns.saturating_add(nanos(after)));
             // What was not due before the end is not sent.
             if !wait_until(due, timer.as_mut(), live).await {
                 break;
             }
-            let behind = u64::try_from(due.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            let behind = nanos(due.elapsed());
             live.behind_ns.fetch_max(behind, Relaxed);
         }
         planned += count;
